@@ -9,7 +9,7 @@ import structlog
 from butlers import __version__
 from butlers.db.driver_errors import brief
 from butlers.db.migrate import current_revisions
-from butlers.db.provision import connected
+from butlers.db.primary_connector import connected
 from butlers.db.queries import load
 from butlers.errors import Unavailable
 from butlers_cluster.nodes import copy_keys_to_nodes, create_on_nodes, list_nodes

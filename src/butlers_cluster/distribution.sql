@@ -15,8 +15,7 @@ where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
 order by c.relname
 
 -- functions --
--- Every function of ours: definition, body if bound to its tables, whether that reads tables of
--- tenants, how PL/pgSQL returns its result, and the tables whose rows are parameters.
+-- Every function of ours: its definition, body, result, and which tables of tenants it uses.
 select p.oid::regprocedure::text as name, pg_get_functiondef(p.oid) as definition,
   pg_get_function_sqlbody(p.oid) as body,
   coalesce(pg_get_function_sqlbody(p.oid) ~ (
@@ -107,8 +106,7 @@ language plpgsql set search_path = public, pg_temp as $$
     $$;
 
 -- number_event --
--- Number events by the clock: each node has a range of its own, so a tenant's events would be out
--- of order after it moved to another node.
+-- Number events by the clock, so that they stay in order when their tenant moves to a node.
 create or replace function number_event() returns trigger language plpgsql as $$
     begin
       new.sequence := (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000
@@ -161,8 +159,7 @@ join pg_views on schemaname = table_schema and viewname = table_name
 where table_schema = 'public' and privilege_type = 'SELECT' and grantee <> viewowner
 
 -- settings --
--- Settings for Citus, and for the core: proofs hold on any connection, replicas of a coordinator
--- cannot be read (they have no nodes), a dump leaves out the extension.
+-- Settings: proofs hold on any connection, no replicas are read, dumps leave out the extension.
 do $$
     declare
       setting text;

@@ -7,7 +7,7 @@ was stopped at any moment is finished by the next one.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from time import monotonic
 
@@ -15,8 +15,10 @@ import asyncpg
 
 from butlers.db.driver_errors import translated_errors
 from butlers.db.login import close_to_strangers, login_of
-from butlers.db.provision import connected, external_access, provision
+from butlers.db.primary_connector import connected
+from butlers.db.provision import external_access, provision
 from butlers.db.queries import load
+from butlers.db.tenant_proof import read_keys
 from butlers.errors import Conflict, IntegrityViolation, NotFound, Unavailable
 from butlers_cluster import switchover
 from butlers_cluster.distribution import ensure_distributed, is_distributed
@@ -173,9 +175,9 @@ class _Filling:
 
     async def _copy_keys(self, source: asyncpg.Connection, target: asyncpg.Connection) -> None:
         """Copy the keys and the login, so that clients sign in at the new database as before."""
-        keys = await source.fetchrow(_SQL["keys"].text)
+        keys = await read_keys(source)
         await target.execute("delete from public.tenant_key")
-        await target.execute(*_SQL["insert_keys"].bound(**keys))
+        await target.execute(*_SQL["insert_keys"].bound(**asdict(keys)))
         login = login_of(self.names.current)
         if await self.server.fetchval("select 1 from pg_roles where rolname = $1", login):
             await self.server.execute(

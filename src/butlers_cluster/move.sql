@@ -10,10 +10,6 @@ select rolsuper from pg_roles where rolname = current_user
 -- Every transaction of a tenant reads this table first: open ones end, new ones wait.
 lock table public.tenant_key in access exclusive mode
 
--- keys --
--- The keys that tenant proofs are checked with.
-select inner_key, outer_key, unbound from public.tenant_key
-
 -- insert_keys --
 -- Give a database the keys of another.
 insert into public.tenant_key (inner_key, outer_key, unbound)

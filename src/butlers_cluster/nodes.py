@@ -10,9 +10,9 @@ import asyncpg
 
 from butlers.db import address
 from butlers.db.login import RUNTIME_ROLE, ensure_login, login_of
-from butlers.db.provision import connected
+from butlers.db.primary_connector import connected
 from butlers.db.queries import load
-from butlers.db.tenant_proof import read_keys
+from butlers.db.tenant_proof import read_keys, unbind
 
 _SQL = load(__file__)
 
@@ -57,7 +57,7 @@ async def create_on_nodes(maintenance_dsn: str, database_dsn: str, database: str
 
 async def copy_keys_to_nodes(owner: asyncpg.Connection, dsn: str, database: str) -> None:
     """Give every node the keys that tenant proofs are checked with, valid on any connection."""
-    await owner.execute("update public.tenant_key set unbound = true where not unbound")
+    await unbind(owner)
     statements = await owner.fetchval(_SQL["key_statements"].text)
     for node in await list_nodes(owner):
         async with connected(node.dsn(dsn, database)) as connection:

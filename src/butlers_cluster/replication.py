@@ -95,10 +95,9 @@ class Replication:
 
     async def _page_end(self, table: TableCopy, after: str | None) -> str | None:
         """Return the key of the next page's last row; None for the last page."""
-        order = ", ".join(quote_name(column) for column, _ in table.order)
         end: str | None = await self.source.fetchval(
             f"{table.select_keys} where {table.between(after, None)} "
-            f"order by {order} offset {_PAGE_ROWS - 1} limit 1"
+            f"order by {table.order} offset {_PAGE_ROWS - 1} limit 1"
         )
         return end
 
@@ -188,7 +187,7 @@ async def capture_changes(
 ) -> None:
     """Note every change of these tables from here on, by triggers; safe to repeat."""
     await source.execute(_SQL["create_changes"].text)
-    if distributed and not await source.fetchval(_SQL["is_changes_distributed"].text):
+    if distributed:
         await source.fetchval(_SQL["distribute_changes"].text)
     captured = {row["name"] for row in await source.fetch(_SQL["captured_tables"].text)}
     for table in tables:

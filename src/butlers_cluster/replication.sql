@@ -32,21 +32,16 @@ create table if not exists moving.changes (
   primary key (tenant_id, id)
 );
 
--- is_changes_distributed --
--- Whether changes are noted on the nodes.
-select exists (
+-- distribute_changes --
+-- Note the changes of a tenant on its node, unless that is so already.
+select create_distributed_table(
+  'moving.changes', 'tenant_id', colocate_with => 'embedding_versions'
+) where not exists (
   select from pg_dist_partition where logicalrelid = 'moving.changes'::regclass
 )
 
--- distribute_changes --
--- Note the changes of a tenant on its node.
-select create_distributed_table(
-  'moving.changes', 'tenant_id', colocate_with => 'embedding_versions'
-)
-
 -- trigger_function --
--- The definition of the function that notes changes of a table: the row before, and the row after
--- if its key is another.
+-- The function that notes changes of a table: the old row, and the new one if its key differs.
 select format(
   $definition$
   create or replace function moving.%1$I() returns trigger

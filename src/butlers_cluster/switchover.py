@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from butlers.db import address
-from butlers.db.provision import connected
+from butlers.db.primary_connector import connected
 from butlers.db.queries import load
 from butlers.errors import Unavailable
 from butlers_cluster.nodes import ClusterNode
@@ -78,7 +78,7 @@ async def close_database(server: asyncpg.Connection, database: str, keep_pid: in
     await allow_connections(server, database, False)
     times_empty = 0
     for _ in range(_TRIES):
-        ended = await server.fetch(*_SQL["end_others"].bound(database=database, pid=keep_pid))
+        ended = await server.fetch(*_SQL["end_connections"].bound(database=database, pid=keep_pid))
         # Look once more: a client that was connecting just then appears a moment later.
         times_empty = 0 if ended else times_empty + 1
         if times_empty > 1:
@@ -124,7 +124,7 @@ async def _switch_over_at(
     for _ in range(_TRIES):
         for database, _, _ in renames:
             await allow_connections(server, database, False)
-            await server.fetch(*_SQL["end_all"].bound(database=database))
+            await server.fetch(*_SQL["end_connections"].bound(database=database, pid=None))
         try:
             return await _rename(server, renames, names.current, comment)
         except asyncpg.ObjectInUseError:

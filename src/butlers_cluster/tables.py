@@ -7,28 +7,27 @@ from dataclasses import dataclass
 import asyncpg
 
 from butlers.db import address
-from butlers.db.provision import connected
+from butlers.db.primary_connector import connected
 from butlers.db.queries import load
 from butlers_cluster.nodes import ClusterNode
 
 _SQL = load(__file__)
-_STATEMENTS = ("count", "delete", "select", "select_keys", "select_changed", "delete_changed")
 
 
 @dataclass(frozen=True, slots=True)
 class TableCopy:
     """A table to copy: its columns, its key and the statements that copying needs.
 
-    `key` begins with the tenant where rows belong to tenants; rows are paged by `order`, the
-    columns of the primary key with their types. The statements for changed rows take keys as a
-    JSON array, and tenants.
+    `key` begins with the tenant where rows belong to tenants; rows are paged by the columns of the
+    primary key, `ordered`. The statements for changed rows take keys as a JSON array, and tenants.
     """
 
     name: str
     tenant_column: str | None
-    columns: tuple[str, ...]
-    key: tuple[str, ...]
-    order: tuple[tuple[str, str], ...]
+    columns: list[str]
+    ordered: list[str]
+    ordered_types: list[str]
+    key: list[str]
     count: str
     delete: str
     select: str
@@ -43,26 +42,24 @@ class TableCopy:
 
     def between(self, after: str | None, until: str | None) -> str:
         """Return the SQL condition for rows after one key and up to another, where given."""
-        columns = ", ".join(quote_name(column) for column, _ in self.order)
-        bounds = [(">", after), ("<=", until)]
-        return (
-            " and ".join(
-                f"({columns}) {sign} {self._key_literal(key)}"
-                for sign, key in bounds
-                if key is not None
-            )
-            or "true"
-        )
+        bounds = [(sign, key) for sign, key in ((">", after), ("<=", until)) if key is not None]
+        limits = [f"({self.order}) {sign} {self._key_literal(key)}" for sign, key in bounds]
+        return " and ".join(limits) or "true"
+
+    @property
+    def order(self) -> str:
+        """Return the columns that rows are paged by, for SQL."""
+        return ", ".join(map(quote_name, self.ordered))
 
     def _key_literal(self, key: str) -> str:
-        values = json.loads(key)
-        literals = (f"{_quote(str(values[column]))}::{kind}" for column, kind in self.order)
+        values, typed = json.loads(key), zip(self.ordered, self.ordered_types, strict=True)
+        literals = (f"{_quote(str(values[column]))}::{kind}" for column, kind in typed)
         return f"({', '.join(literals)})"
 
 
 async def list_tables(connection: asyncpg.Connection) -> list[TableCopy]:
     """List every table of ours but the keys of tenant proofs and the revision."""
-    return [_table(row) for row in await connection.fetch(_SQL["tables"].text)]
+    return [TableCopy(**row) for row in await connection.fetch(_SQL["tables"].text)]
 
 
 async def list_revisions(connection: asyncpg.Connection) -> list[str]:
@@ -125,10 +122,3 @@ def quote_name(identifier: str) -> str:
 
 def _quote(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
-
-
-def _table(row: asyncpg.Record) -> TableCopy:
-    order = tuple(zip(row["ordered"], row["ordered_types"], strict=True))
-    statements = {statement: row[statement] for statement in _STATEMENTS}
-    columns, key = tuple(row["columns"]), tuple(row["key"] or ())
-    return TableCopy(row["name"], row["tenant_column"], columns, key, order, **statements)

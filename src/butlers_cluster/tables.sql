@@ -1,8 +1,8 @@
 -- tables --
--- Every table of ours but those a database has of its own: the columns to copy, the key, the order
--- of paging, the column of the tenant if there is one, and the statements that copying needs.
+-- Every table to copy: its columns, key, paging order, tenant column, and statements to copy it.
 select c.relname::text as name, t.attname::text as tenant_column, w.columns,
-  coalesce(k.columns, '{}') as ordered, coalesce(k.types, '{}') as ordered_types, i.key,
+  coalesce(k.columns, '{}') as ordered, coalesce(k.types, '{}') as ordered_types,
+  coalesce(i.key, '{}') as key,
   format('select count(*) from %I', c.relname) as count,
   format('delete from %I', c.relname) as delete,
   format('select %s from %I', w.listed, c.relname) as select,

@@ -6,7 +6,7 @@ import asyncpg
 
 from butlers.db import address
 from butlers.db.driver_errors import translated_errors
-from butlers.db.provision import connected
+from butlers.db.primary_connector import connected
 from butlers.db.queries import load
 from butlers.errors import Conflict, InvalidInput, NotFound, Unavailable
 from butlers_cluster.distribution import is_distributed

@@ -14,7 +14,8 @@ import pytest
 from butlers.db.login import own_login
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Database
-from butlers.db.provision import connected, external_access, provision
+from butlers.db.primary_connector import connected
+from butlers.db.provision import external_access, provision
 from butlers.errors import ButlersError, Unavailable
 from butlers.host.home import Home
 from butlers.host.registry import CORE

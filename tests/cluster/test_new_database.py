@@ -5,7 +5,8 @@ import os
 
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Database
-from butlers.db.provision import connected, external_access, provision
+from butlers.db.primary_connector import connected
+from butlers.db.provision import external_access, provision
 from butlers.memory.flows import remember
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewFact

@@ -3,7 +3,8 @@
 from butlers.db.login import own_login
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access
-from butlers.db.provision import connected, external_access, provision
+from butlers.db.primary_connector import connected
+from butlers.db.provision import external_access, provision
 from butlers.memory.flows import recall
 from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.handle import Memory

@@ -39,6 +39,7 @@ SUBJECTS = {
     "lease": "time-limited claims",
     "links": "links between memories",
     "logs": "the log",
+    "memories": "episodes, facts and rules alike",
     "model": "the types of a module",
     "module": "a module of a butler",
     "portability": "export, import, erase",

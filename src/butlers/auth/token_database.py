@@ -14,7 +14,7 @@ import asyncpg
 from butlers.auth.tokens import TokenRecord, TokenUsage
 from butlers.db.driver_errors import translated_errors
 from butlers.db.postgres import Database
-from butlers.db.provision import connected
+from butlers.db.primary_connector import connected
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, FirstValue, Touched
 from butlers.errors import Unavailable

@@ -30,7 +30,7 @@ from butlers.db import dump
 from butlers.db.embedded.directories import location
 from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.db.migrate import WAY_OUT, retired_revisions
-from butlers.db.provision import connected
+from butlers.db.primary_connector import connected
 from butlers.errors import Conflict, IntegrityViolation, InvalidInput, SettingsError
 from butlers.host import registry
 from butlers.host.database import DatabaseServer

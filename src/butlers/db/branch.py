@@ -21,19 +21,14 @@ class Branch:
     baseline: str = ""
 
     def is_retired(self, revision: str) -> bool:
-        """Whether a revision of this branch is too old to be upgraded: `mem_033` of `mem_034`."""
+        """Return whether a revision of this branch is older than the baseline."""
         prefix = self.baseline.rpartition("_")[0]
         return bool(prefix) and revision.startswith(f"{prefix}_") and revision < self.baseline
 
 
 def newest_revision(location: str) -> str:
-    """The newest revision of a directory by its file names: `mem_035` of `mem_035_names.py`.
-
-    A start asks for it each time, and does without Alembic.
-    """
+    """Return the newest revision by file names, `mem_035` of `mem_035_names.py`."""
     package, _, path = location.partition(":")
-    found = (
-        re.match(r"[a-z]+_\d+(?=_\w+\.py$)", file.name)
-        for file in (files(package) / path).iterdir()
-    )
+    names = [file.name for file in (files(package) / path).iterdir()]
+    found = (re.match(r"[a-z]+_\d+(?=_\w+\.py$)", name) for name in names)
     return max(match[0] for match in found if match)

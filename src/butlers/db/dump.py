@@ -15,7 +15,7 @@ import asyncpg
 from butlers.db.address import without_password
 from butlers.db.driver_errors import translated_errors
 from butlers.db.embedded.binaries import installed
-from butlers.db.provision import connected
+from butlers.db.primary_connector import connected
 from butlers.db.queries import load
 from butlers.errors import Unavailable
 

@@ -13,8 +13,9 @@ import asyncpg
 from butlers.db import address
 from butlers.db.driver_errors import translated_errors
 from butlers.db.postgres import Access
-from butlers.db.primary_connector import connect
+from butlers.db.primary_connector import connected
 from butlers.db.tenant_proof import read_keys
+from butlers.errors import ButlersError
 
 RUNTIME_ROLE = "butlers_runtime"
 """The role with the rights of requests; it owns nothing."""
@@ -73,47 +74,32 @@ async def restrict(connection: asyncpg.Connection) -> None:
 
 
 async def own_login(access: Access, database: str) -> Access:
-    """Return access to an external database by the butler's own login, created if we may.
-
-    Where that is impossible, return the access given.
-    """
-    with translated_errors():
-        owner = await connect(access.owner_dsn)
-    try:
-        password = (await read_keys(owner)).password()
-        signed_in = address.signed_in(access.owner_dsn, login_of(database), password)
-        if not await _can_connect(signed_in):
-            await ensure_login(owner, database, password)
-    except asyncpg.PostgresError:
-        return access
-    finally:
-        await owner.close()
+    """Return access by the butler's own login, created if we may; else the access given."""
+    async with connected(access.owner_dsn) as owner:
+        try:
+            password = (await read_keys(owner)).password()
+            signed_in = address.signed_in(access.owner_dsn, login_of(database), password)
+            if not await _can_connect(signed_in):
+                await ensure_login(owner, database, password)
+        except asyncpg.PostgresError:
+            return access
     return Access(access.owner_dsn, signed_in) if await _can_connect(signed_in) else access
 
 
 async def signs_in(access: Access, database: str) -> bool:
     """Return whether a butler can connect by its own login; creates nothing."""
     with translated_errors():
-        owner = await connect(access.owner_dsn)
-        try:
+        async with connected(access.owner_dsn) as owner:
             password = (await read_keys(owner)).password()
-        finally:
-            await owner.close()
     signed_in = address.signed_in(access.owner_dsn, login_of(database), password)
     return await _can_connect(signed_in)
 
 
 async def _can_connect(dsn: str) -> bool:
-    """Return whether a statement can be run at this address.
-
-    A pooler may accept a connection that no server then accepts.
-    """
+    """Return whether a statement runs there: a pooler may connect although its server refuses."""
     try:
-        connection = await connect(dsn)
-        try:
+        async with connected(dsn) as connection:
             await connection.execute("select 1")
-        finally:
-            await connection.close()
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+    except (ButlersError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
         return False
     return True

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from butlers.db.branch import Branch
 from butlers.db.driver_errors import translated_errors
-from butlers.db.provision import connected
+from butlers.db.primary_connector import connected
 from butlers.errors import Unavailable
 
 # What to do with a database older than the oldest revision in the code.
@@ -18,13 +18,11 @@ WAY_OUT = (
 async def migrate(
     dsn: str, branches: Sequence[Branch], targets: Sequence[str] | None = None
 ) -> None:
-    """Bring one database to the newest revision of the target branches.
+    """Migrate one database to the newest revision of the target branches, in one transaction.
 
-    Every known branch is passed so that revisions of a disabled module can be located;
-    `targets` (default: the head of each branch) says which are applied. All of it happens in one
-    transaction: whatever fails, the database stays as it was, and Unavailable says why. A database
-    older than a branch's baseline is refused. It runs on a thread of its own: the event loop goes
-    on answering meanwhile.
+    `branches` are all that are known, disabled modules included; `targets` (default: the head of
+    each) says which are applied. Unavailable, and no change, where that fails or the database is
+    older than a baseline. Runs on a thread of its own.
     """
     wanted = targets if targets is not None else [f"{b.label}@head" for b in branches]
     current = await current_revisions(dsn)
@@ -39,7 +37,7 @@ async def migrate(
 
 
 async def current_revisions(dsn: str) -> tuple[str, ...]:
-    """The revisions a database stands at, one per branch that was ever applied."""
+    """Return the revisions of a database, one per branch that was ever applied."""
     with translated_errors():
         async with connected(dsn) as connection:
             if await connection.fetchval("select to_regclass('alembic_version')") is None:
@@ -49,11 +47,11 @@ async def current_revisions(dsn: str) -> tuple[str, ...]:
 
 
 def newest(branches: Sequence[Branch], targets: Sequence[str]) -> set[str]:
-    """The revisions that stand for the targets being reached; an unknown one is never there."""
+    """Return the revisions that the targets end at; an unknown target never matches."""
     heads = {f"{branch.label}@head": branch.head for branch in branches}
     return {heads.get(target) or f"unknown: {target}" for target in targets}
 
 
 def retired_revisions(branches: Sequence[Branch], revisions: Sequence[str]) -> list[str]:
-    """Revisions of a database that are older than the oldest in the code."""
-    return [one for one in revisions if any(branch.is_retired(one) for branch in branches)]
+    """Return the revisions of a database that are older than the oldest in the code."""
+    return [r for r in revisions if any(branch.is_retired(r) for branch in branches)]

@@ -203,10 +203,7 @@ class ConnectionPool:
                 return connection
 
     async def _drop_all(self) -> None:
-        """Let the next callers connect anew: present connections may lead to a lost server.
-
-        At most once a second: the only server left may be one that can be read but not written.
-        """
+        """Let the next callers connect anew, at most once a second: the server may be lost."""
         now = asyncio.get_running_loop().time()
         if now - self._dropped_at >= _DROP_SECONDS:
             self._dropped_at = now
@@ -223,10 +220,7 @@ class ConnectionPool:
 
 
 def _set_local(settings: dict[str, str]) -> str:
-    """Return the statements that begin each transaction behind a pooler.
-
-    They also reset what other clients of the pooler may have set on the connection.
-    """
+    """Return statements that begin a transaction behind a pooler, and reset others' settings."""
     quoted = {name: f"'{value}'" for name, value in settings.items()}
     quoted |= {"search_path": '"$user", public', "row_security": "'on'"}
     return "; ".join(f"set local {name} = {value}" for name, value in quoted.items())

@@ -16,7 +16,7 @@ from asyncpg.pool import PoolConnectionProxy
 from butlers.db import address
 from butlers.db.driver_errors import replica_errors, translated_errors
 from butlers.db.pool import ConnectionPool, Isolation, PoolLimits, PoolTarget
-from butlers.db.primary_connector import connect
+from butlers.db.primary_connector import connect, connected
 from butlers.db.queries import NamedQuery
 from butlers.db.replicas import Replica, Replicas
 from butlers.db.tenant_proof import ACT, READS_REPLICAS, TENANTS, Keys, fit_keys, is_pooled, unbind
@@ -112,13 +112,10 @@ class Database:
         Replicas are connected to at the first read, and again when they come back.
         """
         with translated_errors():
-            owner = await connect(access.owner_dsn)
-            try:
+            async with connected(access.owner_dsn) as owner:
                 pooled = await is_pooled(owner)
                 keys = await fit_keys(owner, pooled=pooled)
                 replicas = replicas if await owner.fetchval(READS_REPLICAS) else ()
-            finally:
-                await owner.close()
         pool_limits = PoolLimits(**limits)
         target = PoolTarget(access.runtime_dsn, access.runtime_role, keys, pooled)
         database = cls(await ConnectionPool.open(target, pool_limits), keys)
@@ -235,17 +232,10 @@ async def _open_replica(
         finally:
             await connection.close()
         if pooled and not keys.unbound:
-            keys = await _unbind(primary, keys)
+            async with connected(primary.owner_dsn) as owner:
+                await unbind(owner)
+            keys = replace(keys, unbound=True)
         faults = partial(replica_errors, replica.mark_lost)
         target = PoolTarget(access.runtime_dsn, access.runtime_role, keys, pooled, faults)
         pool = await ConnectionPool.open(target, limits)
     return Database(pool, keys, readonly=True, is_replica=True)
-
-
-async def _unbind(primary: Access, keys: Keys) -> Keys:
-    owner = await connect(primary.owner_dsn)
-    try:
-        await unbind(owner)
-    finally:
-        await owner.close()
-    return replace(keys, unbound=True)

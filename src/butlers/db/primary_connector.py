@@ -1,12 +1,14 @@
 """Connect to a server, or to whichever of several hosts is the primary now."""
 
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
 
 from butlers.db.address import hosts_of, is_address
-from butlers.db.driver_errors import brief
+from butlers.db.driver_errors import brief, translated_errors
 
 # A machine that is switched off refuses nothing: without limits we would wait for minutes.
 _ALONE_SECONDS, _EACH_SECONDS, _SILENCE_MS = 10.0, 3.0, 8_000
@@ -47,6 +49,17 @@ class PrimaryConnector:
 async def connect(url: str, **options: Any) -> asyncpg.Connection:
     """Connect outside a pool, without prepared statements, which a pooler could not serve."""
     return await PrimaryConnector(url)(statement_cache_size=0, **options)
+
+
+@asynccontextmanager
+async def connected(dsn: str, **options: str | int) -> AsyncIterator[asyncpg.Connection]:
+    """Connect outside a pool for this block; Unavailable where that fails."""
+    with translated_errors():
+        connection = await connect(dsn, **options)
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
 def _reason(error: BaseException) -> str:

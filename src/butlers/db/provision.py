@@ -1,12 +1,8 @@
 """Create what a butler's database needs before it can be migrated: role, database, pgvector."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 import asyncpg
 
 from butlers.db import address, tenant_proof
-from butlers.db.driver_errors import translated_errors
 from butlers.db.login import (
     RUNTIME_ROLE,
     close_to_strangers,
@@ -15,7 +11,7 @@ from butlers.db.login import (
     roles_locked,
 )
 from butlers.db.postgres import Access
-from butlers.db.primary_connector import connect
+from butlers.db.primary_connector import connected
 from butlers.errors import Unavailable
 
 _OLDEST_SERVER = 15
@@ -51,17 +47,6 @@ async def equip(maintenance_dsn: str, database: str, *, sign_in: bool) -> None:
             await restrict(connection)
             if await connection.fetchval(tenant_proof.IS_THERE):
                 await connection.execute(tenant_proof.NEW_KEYS)
-
-
-@asynccontextmanager
-async def connected(dsn: str, **options: str | int) -> AsyncIterator[asyncpg.Connection]:
-    """Connect outside a pool for this block."""
-    with translated_errors():
-        connection = await connect(dsn, **options)
-    try:
-        yield connection
-    finally:
-        await connection.close()
 
 
 async def check_server(connection: asyncpg.Connection) -> None:
@@ -117,10 +102,7 @@ async def _close_server(connection: asyncpg.Connection) -> None:
 
 
 async def can_set_role(connection: asyncpg.Connection) -> bool:
-    """Return whether the login may act as the runtime role; False where that is missing.
-
-    Trying is the only test that works with every version.
-    """
+    """Return whether the login may act as the runtime role; only trying shows it everywhere."""
     try:
         await connection.execute(f"set role {RUNTIME_ROLE}; reset role")
     except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError):

@@ -43,10 +43,7 @@ class NamedQuery:
         return _query(self.name, _ACTING.sub(r"\1(\2:tenant_id", self.text))
 
     def bound(self, **values: Any) -> tuple[Any, ...]:
-        """Return the statement and its values as the driver takes them.
-
-        A missing or surplus name is a TypeError.
-        """
+        """Return the statement and its values for the driver; TypeError unless names match."""
         if values.keys() != set(self.parameters):
             raise TypeError(f"{self.name} takes {self.parameters}, got {tuple(values)}")
         return self.positional, *(values[name] for name in self.parameters)
@@ -57,9 +54,9 @@ def parse(
     shared: Mapping[str, str] | None = None,
     instead: Mapping[str, str] | None = None,
 ) -> dict[str, NamedQuery]:
-    """Parse one SQL text; a name given twice is a ValueError.
+    """Parse one SQL text, with `shared` fragments, or others `instead` of its own.
 
-    `shared` are further fragments; `instead` replaces fragments of the text itself.
+    ValueError where a name is given twice.
     """
     texts = _filled({**_sections(source), **(instead or {})}, shared or {})
     return {name: _query(name, text) for name, text in texts.items() if not _is_fragment(name)}
@@ -92,7 +89,7 @@ def _sections(source: str) -> dict[str, str]:
     _, *parts = _HEADING.split(_LIST.sub("", source))
     sections = list(zip(parts[::2], parts[1::2], strict=True))
     for word, values in _LIST.findall(source):
-        sections = [one for section in sections for one in _each(section, word, values)]
+        sections = [each for section in sections for each in _each(section, word, values)]
     names = [name for name, _ in sections]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -101,11 +98,11 @@ def _sections(source: str) -> dict[str, str]:
 
 
 def _each(section: tuple[str, str], word: str, values: str) -> list[tuple[str, str]]:
-    """A section once for each of the values, if its name mentions the word; else as it is."""
+    """Repeat a section for each of the values if its name mentions the word."""
     name, body = section
     if word not in name or word == name:
         return [section]
-    return [(name.replace(word, one), body.replace(word, one)) for one in values.split(", ")]
+    return [(name.replace(word, value), body.replace(word, value)) for value in values.split(", ")]
 
 
 def _filled(sections: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, str]:

@@ -80,10 +80,9 @@ class SqliteDatabase:
             self.connection.executemany(query.text, rows)
 
     def transaction(self) -> AbstractContextManager[None]:
-        """Open a write transaction; inside another one it is part of that.
+        """Open a write transaction, or join the open one.
 
-        The write lock is taken at the start: a transaction that first reads and then asks for it
-        fails at once when somebody else wrote in between, whatever the timeout.
+        Takes the write lock at the start: later it would fail if somebody else wrote in between.
         """
         return self._span(self._begin_writing)
 
@@ -92,11 +91,7 @@ class SqliteDatabase:
         return self._span(lambda: self._run("begin"))
 
     def _begin_writing(self) -> None:
-        """Take the write lock, however many others want it.
-
-        SQLite's own waiting sleeps longer and longer, a tenth of a second in the end, while the
-        lock changes hands every few milliseconds; asking often and at random is quick and fair.
-        """
+        """Take the write lock; asking often and at random is quicker than SQLite's own waiting."""
         self._run("pragma busy_timeout = 0")
         try:
             _retry_while_locked(lambda: self._run("begin immediate"))
@@ -199,8 +194,7 @@ def _translated(error: sqlite3.Error) -> ButlersError:
 def _create(path: Path) -> None:
     """Create an absent file before SQLite does: the log files take over its permissions.
 
-    One that is there is not touched: closing it again would give up every lock that other
-    connections of this process have on it.
+    Does not open an existing one: closing it would release the locks of this process on it.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,6 @@
 """Statements as functions: `find = Rows(SQL["find"])` is called `await find(tx, ids=ids)`.
 
-The class says what a call returns. Parameters are given by name, except `tenant_id`, which the
-transaction adds.
+The class says what a call returns; the transaction adds `tenant_id`.
 """
 
 from dataclasses import dataclass

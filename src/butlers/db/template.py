@@ -1,8 +1,6 @@
-"""A migrated and empty database, of which those of later butlers are copies.
+"""Create the databases of butlers as copies of a migrated template, which is many times quicker.
 
-The database of every butler begins with the same schema, and to make it takes many times what it
-takes to copy it. The only butler of a server has its own migrated; where there are several, the
-template is made.
+The only butler of a server gets no template.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +12,8 @@ from butlers import __version__
 from butlers.db.branch import Branch
 from butlers.db.login import close_to_strangers
 from butlers.db.migrate import migrate, newest
-from butlers.db.provision import connected, ensure_role, equip
+from butlers.db.primary_connector import connected
+from butlers.db.provision import ensure_role, equip
 from butlers.errors import ButlersError
 
 TEMPLATE = "butlers_template"
@@ -37,11 +36,9 @@ async def copy_template(
     *,
     is_one_of_many: bool = False,
 ) -> None:
-    """A database that is not there yet is a copy of the template, if it is not the only one.
+    """Create a missing database as a copy of the template, if it is not the only one.
 
-    Where none can be made, or not every branch is wanted, nothing happens: the database is then
-    made and migrated by itself. A copy has no keys yet, as the template has none; `provision`
-    gives it its own.
+    Does nothing where no template can be made, or not every branch is wanted. A copy has no keys.
     """
     if len(targets) < len(branches):
         return
@@ -54,8 +51,7 @@ async def copy_template(
         try:
             await _make(connection, dsn_of, branches, targets)
             await connection.execute(_NEXT)
-            # Several at once share what it takes to put files on the disk; through the log, the
-            # next checkpoint would put them there one after the other.
+            # Copies of files are written to the disk together, those through the log one by one.
             copied = f'create database "{database}" template {TEMPLATE} strategy file_copy'
             await connection.execute(copied)
         except asyncpg.DuplicateDatabaseError:
@@ -70,7 +66,7 @@ async def _make(
     branches: Sequence[Branch],
     targets: Sequence[str],
 ) -> None:
-    """The template is there for these targets; one of another version is made anew."""
+    """Make the template for these targets, unless this version has made it."""
     made_for = " ".join([__version__, *sorted(newest(branches, targets))])
     if await connection.fetchval(_MADE_FOR, TEMPLATE) == made_for:
         return
@@ -81,7 +77,7 @@ async def _make(
     await migrate(dsn_of(TEMPLATE), branches, targets)
     async with connected(dsn_of(TEMPLATE)) as template:
         await template.execute("delete from tenant_key")
-    # From here on nobody can enter, and whoever copies it need not wait for anybody.
+    # Nobody can connect from here on: a copy waits for no client.
     await close_to_strangers(connection, TEMPLATE)
     await connection.execute(f"alter database {TEMPLATE} allow_connections false")
     await connection.execute(f"comment on database {TEMPLATE} is '{made_for}'")

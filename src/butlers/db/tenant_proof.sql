@@ -1,6 +1,5 @@
 -- keys --
--- What the process proves with that it acts for a tenant: made by the database, read by its owner
--- alone.
+-- The secrets that tenant proofs are made with; only the owner of the database reads them.
 create table tenant_key (
   inner_key bytea not null,
   outer_key bytea not null,
@@ -19,8 +18,7 @@ where not exists (select from tenant_key)
 having count(*) = 8;
 
 -- tenant_proof --
--- That this very connection (any, where the keys are unbound) may act for a tenant, on somebody's
--- behalf; for the owner, who reads the keys. The process, which knows them, makes the same.
+-- Make the proof that this connection (any, if unbound) may act for a tenant and an actor.
 create function tenant_proof(tenant text, actor text) returns text
 language sql stable parallel restricted set search_path = pg_catalog, pg_temp
 return (
@@ -33,8 +31,7 @@ return (
 revoke all on function tenant_proof(text, text) from public;
 
 -- proven_tenant --
--- Whom the transaction acts for, if it was proven on this connection or, where the keys are unbound,
--- on any; policies ask once for each statement.
+-- Return the tenant that the transaction has proved; policies ask once for each statement.
 create function proven_tenant() returns text
 language plpgsql stable parallel restricted security definer
 set search_path = pg_catalog, pg_temp as $$
@@ -56,8 +53,7 @@ revoke all on function proven_tenant() from public;
 grant execute on function proven_tenant() to butlers_runtime;
 
 -- act_for --
--- From here on the transaction acts for a tenant on somebody's behalf; without the proof of it, it
--- ends here.
+-- Let the transaction act for a tenant and an actor; refuse without the proof of it.
 create function act_for(tenant text, actor text, proof text) returns text
 language plpgsql set search_path = pg_catalog, pg_temp as $$
     begin

@@ -1,10 +1,11 @@
-"""Applying migrations with Alembic; imported only when there is something to apply.
+"""Apply migrations with Alembic; imported only when there is something to apply.
 
-Alembic's `op` and `context` are process-wide, so two upgrades in one process take turns on a
-lock; a lock in the database keeps other processes out.
+Alembic's `op` and `context` are process-wide: a lock keeps other threads out, and a lock in the
+database other processes.
 """
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -44,23 +45,24 @@ _TABLES = text(
     "where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') "
     "and pg_has_role(relowner, 'usage')"
 )
-# Whoever waits for a table keeps all who come after waiting, and is soon waited for in turn by one
-# who has what it waits for; in less than a second, after which the server would end one of them.
-_SHORTLY = text("set local statement_timeout = '500ms'")
-_AT_LENGTH = text("set local statement_timeout = 0")
+# Everybody queues behind us while we wait for a table: give up before that is a deadlock.
+_SHORT_TIMEOUT = text("set local statement_timeout = '500ms'")
+_NO_TIMEOUT = text("set local statement_timeout = 0")
 _PAUSE_SECONDS, _PATIENCE_SECONDS = 0.5, 600.0
+# Sections of a schema that may run again: functions, views, and who may call functions.
+_REPLACEABLE = re.compile("create or replace|execute on function")
 
 
 def head_revision(branches: Sequence[Branch], label: str) -> str:
-    """The newest revision of one branch in the code."""
+    """Return the newest revision of one branch in the code."""
     script = ScriptDirectory.from_config(_config(branches)).get_revision(f"{label}@head")
     return str(script.revision) if script else ""
 
 
 def upgrade(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
-    """Bring one database to the targets; blocks, and is meant for a thread of its own."""
+    """Migrate one database to the targets; blocks, so call it in a thread."""
     with _one_at_a_time, _explained():
-        asyncio.run(_patiently(dsn, branches, targets))
+        asyncio.run(_retried(dsn, branches, targets))
 
 
 def run_sections(revision_file: str) -> None:
@@ -70,14 +72,14 @@ def run_sections(revision_file: str) -> None:
 
 
 def _run(connection: "Connection", script: str) -> None:
-    """Run several statements as they are written: only the driver itself takes them so."""
+    """Run several statements at once, which only the driver itself can."""
     adapted = connection.connection.dbapi_connection
     assert isinstance(adapted, AdaptedConnection)
     adapted.run_async(lambda driver: driver.execute(script))
 
 
-async def _patiently(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
-    """Whoever uses tables goes first: what cannot be had in a moment is tried again later."""
+async def _retried(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
+    """Migrate; while others use the tables, pause and try again."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
@@ -93,27 +95,23 @@ async def _patiently(dsn: str, branches: Sequence[Branch], targets: Sequence[str
 async def _under_lock(dsn: str, branches: Sequence[Branch], targets: Sequence[str]) -> None:
     async with _connected(dsn) as connection:
         await connection.execute(_LOCK)
-        await _take_tables(connection)
-        await _raise_wall(connection)
+        await _lock_tables(connection)
+        await _ensure_tenant_proof(connection)
         await connection.run_sync(_upgrade, branches, targets)
         await connection.commit()
 
 
-async def _take_tables(connection: AsyncConnection) -> None:
-    """Nobody else uses the database's tables until we are done.
-
-    All at once and first: to come by another in the midst of the work, while those who have it wait
-    for what we have, would end one of us.
-    """
+async def _lock_tables(connection: AsyncConnection) -> None:
+    """Lock every table for this transaction, all at once and first, so that nothing deadlocks."""
     tables = (await connection.execute(_TABLES)).scalar()
     if tables:
-        await connection.execute(_SHORTLY)
+        await connection.execute(_SHORT_TIMEOUT)
         await connection.execute(text(f"lock table {tables} in access exclusive mode"))
-        await connection.execute(_AT_LENGTH)
+        await connection.execute(_NO_TIMEOUT)
 
 
-async def _raise_wall(connection: AsyncConnection) -> None:
-    """What every branch's policies ask is there before any of them."""
+async def _ensure_tenant_proof(connection: AsyncConnection) -> None:
+    """Create what the policies of every branch call, if it is missing."""
     raw = (await connection.get_raw_connection()).driver_connection
     assert raw is not None
     if not await raw.fetchval(tenant_proof.IS_THERE):
@@ -123,16 +121,16 @@ async def _raise_wall(connection: AsyncConnection) -> None:
 
 @asynccontextmanager
 async def _connected(dsn: str) -> AsyncIterator[AsyncConnection]:
-    """One connection of its own, closed and its engine disposed whatever happens."""
+    """Connect through SQLAlchemy for this block."""
 
     async def connected() -> asyncpg.Connection:
-        # The driver reads the DSN itself: SQLAlchemy would stumble over `sslmode` and others.
+        # SQLAlchemy cannot read `sslmode` and other parts of a DSN.
         return await connect(dsn)
 
     engine = create_async_engine(
         "postgresql+asyncpg://",
         poolclass=NullPool,
-        # No statement keeps a name, by which a pooler's next client would find it.
+        # Behind a pooler, another client would find a named statement.
         connect_args={
             "async_creator_fn": connected,
             "prepared_statement_cache_size": 0,
@@ -150,7 +148,7 @@ async def _connected(dsn: str) -> AsyncIterator[AsyncConnection]:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """What stops a migration becomes one line that says what to do."""
+    """Translate what stops a migration to Unavailable with what to do."""
     try:
         yield
     except CommandError as error:
@@ -166,7 +164,7 @@ def _explained() -> Iterator[None]:
 
 
 def _driver_message(error: Exception) -> BaseException:
-    """What the driver said, whoever passed it on."""
+    """Return the driver's error, also where SQLAlchemy wrapped it."""
     passed_on = error.orig.__cause__ if isinstance(error, DBAPIError) and error.orig else error
     return passed_on or error
 
@@ -191,10 +189,9 @@ def _upgrade(connection: "Connection", branches: Sequence[Branch], targets: Sequ
 
 
 def _reach_head(connection: "Connection", config: Config, branch: Branch) -> None:
-    """Make the tables of a branch that is not there; else apply what is missing of its revisions.
+    """Create the schema of a branch, or apply its missing revisions and replace its functions.
 
-    A revision changes tables and data. Functions and views are then replaced by those of the
-    schema, so that no revision has to repeat them.
+    A revision changes tables and data only; functions and views always come from the schema.
     """
     target = f"{branch.label}@head"
     scripts = ScriptDirectory.from_config(config)
@@ -215,6 +212,6 @@ def _run_schema(connection: "Connection", branch: Branch, *, only_replaceable: b
     for file in sorted(directory.glob("*.sql")):
         sections = [section.text for section in load(str(file)).values()]
         if only_replaceable:
-            sections = [text for text in sections if "create or replace" in text]
+            sections = [text for text in sections if _REPLACEABLE.search(text)]
         if sections:
             _run(connection, ";\n".join(sections))

@@ -19,7 +19,8 @@ from butlers.db.lease import to_its_end
 from butlers.db.login import login_of, own_login
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
-from butlers.db.provision import connected, external_access, provision
+from butlers.db.primary_connector import connected
+from butlers.db.provision import external_access, provision
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, Touched
 from butlers.db.template import copy_template

@@ -14,7 +14,8 @@ from butlers.db.address import maintenance_url
 from butlers.db.driver_errors import translated_errors
 from butlers.db.dump import counts, databases
 from butlers.db.login import login_of
-from butlers.db.provision import connected, external_access
+from butlers.db.primary_connector import connected
+from butlers.db.provision import external_access
 from butlers.errors import Conflict
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home, butler_settings

@@ -27,10 +27,7 @@ class UserAccount:
         output: int | IO[bytes] = subprocess.PIPE,
         environment: dict[str, str] | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run to its end, in a session of its own so that a terminal's Ctrl-C does not reach it.
-
-        It gets our environment without PostgreSQL's variables, which redirect its programs.
-        """
+        """Run to its end, out of reach of Ctrl-C and without PostgreSQL's environment variables."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         return subprocess.run(
             command,
@@ -46,7 +43,7 @@ class UserAccount:
         )
 
     def can_enter(self, directory: Path) -> bool:
-        """Whether this user may pass through every directory on the way; the kernel is asked."""
+        """Return whether this user may enter a directory; asks the kernel."""
         return self.run(["/bin/sh", "-c", 'cd -- "$0"', directory]).returncode == 0
 
     def give(self, path: Path) -> None:
@@ -55,7 +52,7 @@ class UserAccount:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
     def owns_alone(self, directory: Path) -> bool:
-        """Whether it is a real directory of this user's which nobody else may enter."""
+        """Return whether it is a real directory of this user that nobody else may enter."""
         try:
             found = directory.lstat()
         except OSError:
@@ -63,7 +60,7 @@ class UserAccount:
         return directory.is_dir() and found.st_uid == self.uid and not found.st_mode & 0o077
 
     def make_private(self, directory: Path) -> None:
-        """Create the directory if need be and see that this user alone may enter it."""
+        """Create the directory if missing, and let this user alone enter it."""
         directory.mkdir(mode=0o700, exist_ok=True)
         if directory.is_symlink():
             raise Unavailable(f"{directory} is a symbolic link; remove it and start again")
@@ -77,7 +74,7 @@ class UserAccount:
 
 
 def account_for(data: Path) -> UserAccount:
-    """The user who runs the server over `data`: for root, `data`'s owner or a lowly user."""
+    """Return the user who runs the server over `data`: for root, its owner or an ordinary user."""
     ourselves = os.geteuid()
     owner = data.stat().st_uid if data.exists() else None
     if ourselves == 0:

@@ -25,7 +25,7 @@ class Binaries:
 
 
 def binaries_for(account: UserAccount) -> Binaries:
-    """The installed programs, or a copy of them where the account cannot reach the package."""
+    """Return the installed programs, or a copy where the account cannot reach the package."""
     directory = installed()
     major = _major(directory, account)
     if major is None and account.uid != os.geteuid():
@@ -40,7 +40,7 @@ def binaries_for(account: UserAccount) -> Binaries:
 
 
 def installed() -> Path:
-    """Where the package has its programs."""
+    """Return where the package has its programs."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is not None and spec.origin is not None:
         directory = Path(spec.origin).resolve().parent / "pginstall" / "bin"
@@ -54,17 +54,17 @@ def installed() -> Path:
 
 
 def _major(directory: Path, account: UserAccount) -> int | None:
-    """The major version, or None where the account cannot run the programs."""
+    """Return the major version, or None where the account cannot run the programs."""
     try:
-        told = account.run([directory / "postgres", "--version"])
+        output = account.run([directory / "postgres", "--version"])
     except OSError:
         return None
-    version = re.search(rb"PostgreSQL\) (\d+)", told.stdout)
-    return int(version[1]) if told.returncode == 0 and version else None
+    version = re.search(rb"PostgreSQL\) (\d+)", output.stdout)
+    return int(version[1]) if output.returncode == 0 and version else None
 
 
 def _copy(installed: Path) -> Path:
-    """A copy everyone may read, made once per version; it appears whole or not at all."""
+    """Copy the programs, once per version, to where everyone may read them."""
     package = installed.parent.parent
     copy = shared_place() / f"postgresql-{_version(package)}"
     if copy.is_dir():
@@ -85,7 +85,7 @@ def _copy(installed: Path) -> Path:
 
 
 def _version(package: Path) -> str:
-    """The wheel's version; a development tree without metadata is known by its age."""
+    """Return the wheel's version; of a development tree without metadata, its age."""
     for metadata in package.parent.glob(f"{_PACKAGE}-*.dist-info"):
         return metadata.stem.removeprefix(f"{_PACKAGE}-")
     return str((package / "pginstall/bin/postgres").stat().st_mtime_ns)

@@ -1,4 +1,4 @@
-"""What can be seen of a PostgreSQL server from outside: its pid file, its socket, its processes."""
+"""See whether a PostgreSQL server runs: by its pid file, its socket and its processes."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ _PATIENCE_SECONDS = 2.0
 
 
 class SocketReply(Enum):
-    """What the socket says to a client that wants to come in."""
+    """What the socket answers to a client."""
 
     WELCOME = auto()
     NOT_NOW = auto()  # starting up, recovering or shutting down
@@ -24,7 +24,7 @@ class SocketReply(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PidFile:
-    """What the server wrote about itself; true only as long as it lives."""
+    """What the server wrote about itself when it started."""
 
     pid: int
     data: Path
@@ -32,7 +32,7 @@ class PidFile:
 
 
 def read_pid_file(data: Path) -> PidFile | None:
-    """The pid file of a data directory, or None where it is missing or not yet complete."""
+    """Read the pid file of a data directory; None where it is missing or incomplete."""
     try:
         lines = (data / "postmaster.pid").read_text(errors="surrogateescape").splitlines()
         pid, where = int(lines[0]), Path(lines[1])
@@ -61,10 +61,9 @@ def ask(socket_directory: Path) -> SocketReply:
 
 
 def processes_over(data: Path) -> set[int] | None:
-    """Every live PostgreSQL process working in `data`; None where this machine cannot tell.
+    """Return the PostgreSQL processes whose working directory is `data`; None where unknown.
 
-    The server and each of its backends make the data directory their working directory, so
-    this also finds backends that outlive a killed server, and is not fooled by a reused pid.
+    Finds backends that outlive a killed server too, and is not fooled by a reused pid.
     """
     if Path("/proc/self/cwd").is_symlink():
         return _from_proc(data)

@@ -108,8 +108,7 @@ create policy session_log_own_tenant on session_log
 using (tenant_id = (select proven_tenant())) with check (tenant_id = (select proven_tenant()));
 
 -- tokens --
--- Who may call, for every process that serves the butler. Requests reach a token by its digest
--- alone, through find_token; only the owner of the database reads the table.
+-- Who may call. Requests find a token by its digest (find_token); only the owner reads the table.
 create table tokens (
   digest text primary key,
   id text not null unique,
@@ -142,8 +141,6 @@ grant delete on job_runs, session_log to butlers_runtime;
 create or replace function find_token(given text) returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp
 return (select record from public.tokens where digest = given);
-revoke all on function find_token(text) from public;
-grant execute on function find_token(text) to butlers_runtime;
 
 -- note_token --
 -- Record the use of a token, to the minute. Concurrent callers do not wait for each other.
@@ -157,8 +154,6 @@ begin atomic
     for update skip locked
   );
 end;
-revoke all on function note_token(text, timestamptz) from public;
-grant execute on function note_token(text, timestamptz) to butlers_runtime;
 
 -- begin_sign_in --
 -- Sign a browser in with a token; the newest hundred of a token are kept.
@@ -172,9 +167,6 @@ begin atomic
   insert into public.sign_ins (digest, token, csrf, expires_at)
   values (given, by_token, secret, ends_at);
 end;
-revoke all on function begin_sign_in(text, text, text, timestamptz, timestamptz) from public;
-grant execute on function begin_sign_in(text, text, text, timestamptz, timestamptz)
-to butlers_runtime;
 
 -- find_sign_in --
 -- A browser that is signed in, and the token it signed in with.
@@ -186,8 +178,6 @@ begin atomic
   from public.sign_ins s join public.tokens t on t.digest = s.token
   where s.digest = given and s.expires_at > at;
 end;
-revoke all on function find_sign_in(text, timestamptz) from public;
-grant execute on function find_sign_in(text, timestamptz) to butlers_runtime;
 
 -- end_sign_in --
 -- Sign a browser out.
@@ -196,5 +186,13 @@ language sql volatile security definer set search_path = pg_catalog, pg_temp
 begin atomic
   delete from public.sign_ins where digest = given;
 end;
-revoke all on function end_sign_in(text) from public;
-grant execute on function end_sign_in(text) to butlers_runtime;
+
+-- {of_requests} --
+-- Functions that requests call, and nobody else.
+find_token(text), note_token(text, timestamptz), find_sign_in(text, timestamptz),
+  begin_sign_in(text, text, text, timestamptz, timestamptz), end_sign_in(text)
+
+-- function_rights --
+-- Who may call these functions.
+revoke all on function {of_requests} from public;
+grant execute on function {of_requests} to butlers_runtime;

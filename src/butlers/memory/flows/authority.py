@@ -4,7 +4,7 @@ from butlers.db.postgres import Transaction
 from butlers.errors import Conflict
 from butlers.memory.handle import UnitOfWork
 from butlers.memory.model import Lineage, MemoryRef, MemoryType, Trust
-from butlers.memory.store import episodes, facts, rules
+from butlers.memory.store import episodes, facts, memories, rules
 
 STORES = {MemoryType.EPISODE: episodes, MemoryType.FACT: facts, MemoryType.RULE: rules}
 """The statements of each type of memory."""
@@ -12,8 +12,7 @@ STORES = {MemoryType.EPISODE: episodes, MemoryType.FACT: facts, MemoryType.RULE:
 
 async def is_more_trusted(tx: Transaction, ref: MemoryRef, than: Trust) -> bool:
     """Return whether a memory is more trusted than this; a missing one is not."""
-    trust: int = await STORES[ref.type].get_trust(tx, id=ref.id) or 0
-    return trust > than
+    return (await memories.get_trust(tx, ref) or 0) > than
 
 
 async def refuse_more_trusted(work: UnitOfWork, ref: MemoryRef, what: str) -> None:

@@ -174,9 +174,10 @@ async def _events(
     field, given = seen
     id = None if given is None else inputs.checked_id(field, given)
     async with memory.transaction(lineage) as tx:
-        if id is not None and not await events.exists(tx, id=id):
+        sequence = id and await events.get_sequence(tx, id=id)
+        if id is not None and sequence is None:
             raise InvalidInput(f"{field}: found {id}; valid is the id of an event you were shown")
-        return await find(tx, event_id=id, limit=limit + 1)
+        return await find(tx, sequence=sequence, limit=limit + 1)
 
 
 def page_of(rows: list[Row], limit: int) -> Page:
@@ -229,7 +230,7 @@ async def memory_overview(
     """Return all counts with the last consolidation, and the latest events, newest first."""
     inputs.checked_limit(shown, MAX_LIMIT)
     async with memory.transaction(lineage) as tx:
-        newest = await events.find_before(tx, event_id=None, limit=max(shown, _COMPARED_EVENTS))
+        newest = await events.find_before(tx, sequence=None, limit=max(shown, _COMPARED_EVENTS))
         # Counted after the events were read: the next call notices what happens in between.
         compared = tuple(event["id"] for event in newest[:_COMPARED_EVENTS])
         counted = await _counted(memory, tx, compared)

@@ -65,13 +65,8 @@ async def detect_conflicts(
     Inserts each conflict and records `conflict_found`.
     """
     wanted = {"id": fact_id, "predicates": same_property(new.predicate), "read": LONGEST_READ}
-    wanted |= {"most": _LATEST, "limit": _BESIDE}
-    if new.entity_id is None:
-        rows = await conflicts.find_comparable_by_name(
-            work.tx, names=spellings(new.subject), **wanted
-        )
-    else:
-        rows = await conflicts.find_comparable_by_entity(work.tx, **wanted)
+    wanted |= {"names": spellings(new.subject), "most": _LATEST, "limit": _BESIDE}
+    rows = await conflicts.find_comparable(work.tx, **wanted)
     newer = ComparedFact(new.subject, new.predicate, new.content)
     found = await _compare(work.memory, newer, list({row["id"]: row for row in rows}.values()))
     best = sorted(found, key=lambda pair: (-pair[1].score, pair[0]["id"]))[:_MOST_CONFLICTS]

@@ -133,11 +133,11 @@ class _Settling(UnitOfWork):
 
     async def _supersede(self, side: str, window: Window) -> None:
         loser, winner = self.fact(side), self.fact(_OTHER[side])
-        before = await conflicts.supersede(self.tx, id=loser.id, **asdict(window))
-        assert before is not None, "both facts of an open conflict are active, and locked"
+        await facts.set_window(self.tx, id=loser.id, validity="superseded", **asdict(window))
         await links.insert(self.tx, Link(winner, Relation.SUPERSEDES, loser), self.now)
-        payload = {"from": before["was"], "to": "superseded", "superseded_by": str(winner.id)}
-        payload |= {"conflict": str(self.conflict["id"]), **moved_window(self.window(side), window)}
+        payload = {"from": self.conflict[f"{side}_state"], "to": "superseded"}
+        payload |= {"superseded_by": str(winner.id), "conflict": str(self.conflict["id"])}
+        payload |= moved_window(self.window(side), window)
         await self.record(Event(EventType.FACT_SUPERSEDED, loser.id, payload))
 
     async def _bound(self, side: str, window: Window) -> None:

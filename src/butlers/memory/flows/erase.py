@@ -17,7 +17,7 @@ from butlers.memory.handle import Memory
 from butlers.memory.model import Event, EventType, Lineage
 from butlers.memory.policy import erasure
 from butlers.memory.policy.erasure import ErasureRequest, Selection
-from butlers.memory.store import rows
+from butlers.memory.store import proposals, rows
 from butlers.memory.store.rows import KINDS
 
 _BY_NAME = {kind.name: kind for kind in KINDS}
@@ -64,7 +64,7 @@ async def _erase(tx: Transaction, selection: Selection, wanted: ErasureRequest) 
     await rows.erase_events(tx, ids=list(map(UUID, selection.events)))
     await rows.erase_names(tx, names=list(selection.names))
     if wanted.everything:
-        await rows.forget_claims(tx)
+        await proposals.delete_claims(tx, before=None)
 
 
 async def _select(tx: Transaction, wanted: ErasureRequest) -> Selection:

@@ -67,9 +67,9 @@ async def _invert(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
         if maturity.warning(content, reasons) != warning:
             return None
         kept = {k: v for k, v in held["metadata"].items() if k != "needs_inversion"}
-        metadata = kept | {"original_content": content}
-        columns = {"content": warning, "metadata": metadata, **embedding.columns(warning)}
-        await rules.invert(work.tx, id=held["id"], now=now, **columns)
+        columns = {"metadata": kept | {"original_content": content}, "last_at": now}
+        columns |= {"maturity": Maturity.ANTI_PATTERN, "content": warning}
+        await rules.reword(work.tx, id=held["id"], **columns, **embedding.columns(warning))
         [inverted] = await rules.find(work.tx, ids=[held["id"]], now=now)
         payload = {"from": held["maturity"], "to": Maturity.ANTI_PATTERN}
         payload |= {"original_content": content, "reasons": reasons}
@@ -185,7 +185,7 @@ async def _mark(work: UnitOfWork, use: Application) -> Row:
         await work.record(_marked(before, before, use, counted=False), now)
         return before
     written = _columns(before, after, use, now)
-    await rules.mark(work.tx, id=use.rule_id, now=now, **written)
+    await rules.mark(work.tx, id=use.rule_id, last_at=now, **written)
     [marked] = await rules.find(work.tx, ids=[use.rule_id], now=now)
     for event in _mark_result(before, marked, use):
         await work.record(event, now)

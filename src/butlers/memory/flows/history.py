@@ -93,12 +93,13 @@ async def _related(tx: Transaction, ref: MemoryRef, row: Row, then: Then) -> dic
     history = _recorded_by(await events.find_history(tx, memory_id=ref.id), then)
     linked = _recorded_by(await links.find(tx, ref, Direction.BOTH), then)
     applied = _recorded_by(await rules.find_applications(tx, rule_id=ref.id, limit=SHOWN), then)
-    after = await facts.find_replacements(tx, id=ref.id, limit=SHOWN)
+    before = await facts.find_chain(tx, id=ref.id, way=-1, limit=SHOWN)
+    after = await facts.find_chain(tx, id=ref.id, way=1, limit=SHOWN)
     confirmed = [event for event in history if event["event_type"] in _CONFIRMED]
     as_shown = {"at": "created_at", "by": "actor", "request_id": "request_id"}
     return {
         "source_episodes": await _sources(tx, _source_ids(ref, row, history, linked)),
-        "replaced": list(map(dict, await facts.find_replaced(tx, id=ref.id, limit=SHOWN))),
+        "replaced": list(map(dict, before)),
         "replaced_by": _recorded_by(after, then, "replaced_at"),
         "confirmations": [{k: event[v] for k, v in as_shown.items()} for event in confirmed],
         "applications": [_application(application) for application in applied],

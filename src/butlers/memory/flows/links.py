@@ -7,7 +7,7 @@ from uuid import UUID
 from butlers.db.postgres import Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound
 from butlers.kernel.json_values import as_json
-from butlers.memory.flows.authority import STORES, refuse_more_trusted
+from butlers.memory.flows.authority import refuse_more_trusted
 from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import (
     Direction,
@@ -21,7 +21,7 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy.attachments import checked_ref
 from butlers.memory.policy.inputs import checked_word
-from butlers.memory.store import links
+from butlers.memory.store import links, memories
 
 
 async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields of the contract
@@ -92,7 +92,7 @@ async def get_links(
 
 
 async def _must_exist(tx: Transaction, field: str, ref: MemoryRef) -> None:
-    if not await STORES[ref.type].exists(tx, id=ref.id):
+    if await memories.get_trust(tx, ref) is None:
         raise NotFound(f"{field}: {ref.type} {ref.id} does not exist; link memories that are there")
 
 

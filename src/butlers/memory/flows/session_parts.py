@@ -27,7 +27,7 @@ from butlers.memory.policy.attachments import checked_new
 from butlers.memory.policy.inputs import MAX_PREDICATE
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.records import INPUT
-from butlers.memory.store import episodes, facts, rules
+from butlers.memory.store import episodes, facts, memories, rules
 from butlers.memory.store.facts import FactKey
 from butlers.memory.store.locks import lock_names
 
@@ -118,9 +118,10 @@ async def _store_episode(
     before = new.after.episode_id if new.after else None
     more = {"place": new.place, "through": new.through, "after": before and str(before)}
     stored = await store_episode_in(work, episode, embedding, more)
-    if before is not None and await episodes.exists(work.tx, id=before):
+    if before is not None:
         earlier = MemoryRef(MemoryType.EPISODE, before)
-        await link_in(work, Link(stored.ref, Relation.RELATED_TO, earlier))
+        if await memories.get_trust(work.tx, earlier) is not None:
+            await link_in(work, Link(stored.ref, Relation.RELATED_TO, earlier))
     return Part(stored.id, new.place, new.through)
 
 

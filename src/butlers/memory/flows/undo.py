@@ -21,7 +21,7 @@ from butlers.memory.flows.undo_plan import plan as plan_of
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import EventType, Lineage, MemoryRef, MemoryType
 from butlers.memory.policy import undoing
-from butlers.memory.store import conflicts, facts, links, rules, undo
+from butlers.memory.store import facts, links, rules, undo
 from butlers.memory.store.facts import FactKey
 
 
@@ -55,8 +55,8 @@ async def undo_source(memory: Memory, source: UndoSource, lineage: Lineage) -> U
         await _unconfirm(work, plan)
         for row in await undo.unlink(work.tx, ids=plan.ids, **source.values()):
             await work.record(link_event(EventType.LINK_REMOVED, row))
-        await conflicts.reopen(work.tx, **source.values())
-        await conflicts.delete_predicate_rules(work.tx, **source.values())
+        await undo.reopen_conflicts(work.tx, **source.values())
+        await undo.delete_predicate_rules(work.tx, **source.values())
         undone, left = await undo_entities(work, plan.entities, plan.ids)
         for row in plan.proposals:
             await decide_in(work, row["id"], EventType.PROPOSAL_DECLINED)
@@ -140,23 +140,21 @@ async def _unmark(work: UndoContext, plan: UndoPlan, vectors: dict[UUID, Embeddi
         rule, columns = await _remarked(work.memory, work.tx, rule_id, undone)
         content = undoing.words_of(rule, columns)
         if content is not None:
-            await _reword(work, rule_id, content, vectors)
-        await undo.unmark(work.tx, id=rule_id, **columns)
-        payload = {
-            "from": rule["maturity"],
-            "to": columns["maturity"],
-            "applications": [str(row["id"]) for row in undone],
-        }
+            await _reword(work, content, vectors.get(rule_id), {"id": rule_id, **columns})
+        confirmed_at = rule["last_confirmed_at"]
+        await rules.mark(work.tx, id=rule_id, confirmed_at=confirmed_at, **columns)
+        payload = {"from": rule["maturity"], "to": columns["maturity"]}
+        payload |= {"applications": [str(row["id"]) for row in undone]}
         await work.record_undo(EventType.RULE_UNMARKED, rule_id, payload)
 
 
 async def _reword(
-    work: UndoContext, rule_id: UUID, content: str, vectors: dict[UUID, Embedding]
+    work: UndoContext, content: str, made: Embedding | None, columns: dict[str, Any]
 ) -> None:
-    made = vectors.get(rule_id)
     if made is None:
-        raise Conflict(f"rule {rule_id} changed meanwhile; nothing was taken back, try again")
-    await undo.reword(work.tx, id=rule_id, content=content, **made.columns(content))
+        raise Conflict(f"rule {columns['id']} changed meanwhile; nothing was taken back, try again")
+    kept = {name: columns[name] for name in ("id", "maturity", "metadata", "last_at")}
+    await rules.reword(work.tx, content=content, **made.columns(content), **kept)
 
 
 async def _remarked(

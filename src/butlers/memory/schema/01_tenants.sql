@@ -45,12 +45,9 @@ language sql stable security definer set search_path = public, pg_temp
 begin atomic
   select tenant from memory_tenants where (select proven_tenant()) = '' order by tenant;
 end;
-revoke all on function memory_tenant_names() from public;
-grant execute on function memory_tenant_names() to butlers_runtime;
 
 -- confidence --
--- Confidence after decay since the last confirmation, never below a floor. The exponent is bounded
--- because PostgreSQL reports an underflow as an error.
+-- Confidence after decay, never below a floor; the exponent is bounded, as underflow is an error.
 create or replace function effective_confidence(
   confidence float, decay_rate float, confirmed_at timestamptz, at timestamptz
 ) returns float
@@ -130,8 +127,7 @@ language sql immutable parallel safe
 return (valid_from is null or valid_from <= at) and (valid_to is null or at < valid_to);
 
 -- scopes --
--- Whether a scope is among those a query names, separated by chr(31); `*` first stands for every
--- scope that is not a project's. A query without scopes sees all, and every query sees `global`.
+-- Whether a query sees a scope: it names scopes separated by chr(31); `*` is all but projects.
 create or replace function is_named_scope(scope text, by_scope text) returns boolean
 language sql immutable parallel safe
 return scope = any(string_to_array(by_scope, chr(31)))

@@ -13,8 +13,7 @@ create table entities (
   constraint entities_entity_type check (
     entity_type in ('person', 'organization', 'place', 'other')
   ),
-  constraint entities_tenant_id unique (tenant_id, id),
-  constraint entities_tenant_named check (tenant_id <> '')
+  constraint entities_tenant_id unique (tenant_id, id)
 );
 create index entities_tenant_name on entities (tenant_id, canonical_name);
 create index entities_aliases on entities using gin (aliases);
@@ -36,8 +35,7 @@ create table embedding_versions (
   constraint embedding_versions_tenant_id unique (tenant_id, id),
   constraint embedding_versions_dimensions check (dimensions > 0),
   constraint embedding_versions_state
-    check (state in ('current', 'building', 'previous', 'aside')),
-  constraint embedding_versions_tenant_named check (tenant_id <> '')
+    check (state in ('current', 'building', 'previous', 'aside'))
 );
 create unique index embedding_versions_current on embedding_versions (tenant_id)
 where state = 'current';
@@ -47,8 +45,7 @@ create unique index embedding_versions_previous on embedding_versions (tenant_id
 where state = 'previous';
 
 -- episodes --
--- What happened, until it is consolidated or expires. `origin` and `trust` (4 stated, 3 inferred,
--- 2 document, 1 tool output, 0 low-trust token) say where a memory comes from.
+-- What happened. `trust`: 4 stated, 3 inferred, 2 document, 1 tool output, 0 low-trust token.
 create table episodes (
   id uuid primary key default gen_random_uuid(),
   butler text not null,
@@ -85,8 +82,7 @@ create table episodes (
   trust smallint not null default 4,
   stored_by text,
   quarantined text,
-  constraint episodes_tenant_id unique (tenant_id, id),
-  constraint episodes_tenant_named check (tenant_id <> ''),
+  {episodes_constraints},
   constraint episodes_consolidation_status
     check (consolidation_status in ('pending', 'consolidated', 'failed', 'dead_letter')),
   constraint episodes_consolidated_agrees
@@ -96,14 +92,7 @@ create table episodes (
   constraint episodes_lease_is_whole check ((leased_until is null) = (leased_by is null)),
   constraint episodes_attempts check (consolidation_attempts >= 0),
   constraint episodes_consolidation_batch check (consolidation_batch >= 1),
-  constraint episodes_importance check (importance between 0 and 10),
-  constraint episodes_origin
-    check (origin in ('operator', 'user', 'agent', 'inferred', 'document', 'tool')),
-  constraint episodes_trust check (trust between 0 and 4),
-  constraint episodes_embedding_is_versioned
-    check ((embedding is null) = (embedding_version_id is null)),
-  constraint episodes_embedding_version foreign key (tenant_id, embedding_version_id)
-    references embedding_versions (tenant_id, id)
+  constraint episodes_importance check (importance between 0 and 10)
 ) with (fillfactor = 70);
 create index episodes_butler_created on episodes (butler, created_at desc);
 create index episodes_expires on episodes (expires_at) where expires_at is not null;
@@ -146,8 +135,7 @@ for each row when (
 execute function refuse_consolidation_edge();
 
 -- facts --
--- What is known. Active facts of one key never overlap in time; foreign keys stay inside a tenant
--- and are deferrable, because imported rows refer to each other in any order.
+-- What is known; active facts of one key never overlap. Imports defer the foreign keys.
 create table facts (
   id uuid primary key default gen_random_uuid(),
   subject text not null,
@@ -184,8 +172,7 @@ create table facts (
   quarantined text,
   valid_from timestamptz,
   valid_to timestamptz,
-  constraint facts_tenant_id unique (tenant_id, id),
-  constraint facts_tenant_named check (tenant_id <> ''),
+  {facts_constraints},
   constraint facts_validity
     check (validity in ('active', 'superseded', 'expired', 'retracted', 'quarantined')),
   constraint facts_quarantined check (validity <> 'quarantined' or quarantined is not null),
@@ -195,14 +182,7 @@ create table facts (
   constraint facts_importance check (importance between 0 and 10),
   constraint facts_decay_rate check (decay_rate >= 0),
   constraint facts_not_its_own_successor check (supersedes_id <> id),
-  constraint facts_origin
-    check (origin in ('operator', 'user', 'agent', 'inferred', 'document', 'tool')),
-  constraint facts_trust check (trust between 0 and 4),
   constraint facts_window check (valid_from <= valid_to),
-  constraint facts_embedding_is_versioned
-    check ((embedding is null) = (embedding_version_id is null)),
-  constraint facts_embedding_version foreign key (tenant_id, embedding_version_id)
-    references embedding_versions (tenant_id, id),
   constraint facts_entity_same_tenant foreign key (tenant_id, entity_id)
     references entities (tenant_id, id) on delete restrict deferrable,
   constraint facts_episode_same_tenant foreign key (tenant_id, source_episode_id)

@@ -40,8 +40,7 @@ create table rules (
     end
   ) stored,
   said_at timestamptz,
-  constraint rules_tenant_id unique (tenant_id, id),
-  constraint rules_tenant_named check (tenant_id <> ''),
+  {rules_constraints},
   constraint rules_maturity
     check (maturity in ('candidate', 'established', 'proven', 'anti_pattern')),
   constraint rules_permanence
@@ -51,13 +50,6 @@ create table rules (
   constraint rules_counts check (
     success_count >= 0 and harmful_count >= 0 and applied_count >= success_count + harmful_count
   ),
-  constraint rules_origin
-    check (origin in ('operator', 'user', 'agent', 'inferred', 'document', 'tool')),
-  constraint rules_trust check (trust between 0 and 4),
-  constraint rules_embedding_is_versioned
-    check ((embedding is null) = (embedding_version_id is null)),
-  constraint rules_embedding_version foreign key (tenant_id, embedding_version_id)
-    references embedding_versions (tenant_id, id),
   constraint rules_episode_same_tenant foreign key (tenant_id, source_episode_id)
     references episodes (tenant_id, id) on delete set null (source_episode_id) deferrable
 ) with (fillfactor = 70);
@@ -82,7 +74,6 @@ create table memory_links (
   created_at timestamptz not null default now(),
   tenant_id text not null,
   primary key (source_type, source_id, target_type, target_id),
-  constraint memory_links_tenant_named check (tenant_id <> ''),
   constraint memory_links_relation check (
     relation in (
       'derived_from', 'supports', 'contradicts', 'supersedes', 'related_to', 'depends_on'
@@ -98,51 +89,31 @@ create index memory_links_tenant on memory_links (tenant_id);
 create index memory_links_grounds on memory_links (tenant_id, target_type, target_id)
 where relation = 'depends_on';
 
--- vectors --
+-- {kind}: episode, fact, rule --
+-- {kind}_vectors --
 -- Vectors of a model that is not in use, one table per kind of memory.
-do $$
-declare
-  noun text;
-begin
-  foreach noun in array array['episode', 'fact', 'rule'] loop
-    execute format($create$
-      create table %1$s_vectors (
-        tenant_id text not null,
-        %1$s_id uuid not null,
-        embedding_version_id uuid not null,
-        embedding vector(384) not null,
-        created_at timestamptz not null,
-        primary key (tenant_id, embedding_version_id, %1$s_id),
-        constraint %1$s_vectors_%1$s foreign key (tenant_id, %1$s_id)
-          references %1$ss (tenant_id, id) on delete cascade,
-        constraint %1$s_vectors_embedding_version foreign key (tenant_id, embedding_version_id)
-          references embedding_versions (tenant_id, id),
-        constraint %1$s_vectors_tenant_named check (tenant_id <> '')
-      );
-      create index %1$s_vectors_%1$s on %1$s_vectors (tenant_id, %1$s_id)
-    $create$, noun);
-  end loop;
-end
-$$;
+create table {kind}_vectors (
+  tenant_id text not null,
+  {kind}_id uuid not null,
+  embedding_version_id uuid not null,
+  embedding vector(384) not null,
+  created_at timestamptz not null,
+  primary key (tenant_id, embedding_version_id, {kind}_id),
+  constraint {kind}_vectors_{kind} foreign key (tenant_id, {kind}_id)
+    references {kind}s (tenant_id, id) on delete cascade,
+  constraint {kind}_vectors_embedding_version foreign key (tenant_id, embedding_version_id)
+    references embedding_versions (tenant_id, id)
+);
+create index {kind}_vectors_{kind} on {kind}_vectors (tenant_id, {kind}_id);
 
--- stale_vectors --
--- Triggers: a reworded memory loses its vectors of other models.
-do $$
-declare
-  noun text;
-begin
-  foreach noun in array array['episode', 'fact', 'rule'] loop
-    execute format($create$
-      create or replace function drop_stale_%1$s_vectors() returns trigger language plpgsql as $body$
+-- stale_{kind}_vectors --
+-- Trigger: a reworded memory loses its vectors of other models.
+create or replace function drop_stale_{kind}_vectors() returns trigger language plpgsql as $$
         begin
-          delete from %1$s_vectors where tenant_id = new.tenant_id and %1$s_id = new.id;
+          delete from {kind}_vectors where tenant_id = new.tenant_id and {kind}_id = new.id;
           return null;
         end
-        $body$
-    $create$, noun);
-  end loop;
-end
-$$;
+        $$;
 
 -- reworded --
 -- The texts a vector is made of.

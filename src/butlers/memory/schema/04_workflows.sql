@@ -7,8 +7,7 @@ create table binned_episodes (
   reason text not null,
   episode jsonb not null,
   primary key (tenant_id, episode_id),
-  constraint binned_episodes_reason check (reason in ('expired', 'evicted')),
-  constraint binned_episodes_tenant_named check (tenant_id <> '')
+  constraint binned_episodes_reason check (reason in ('expired', 'evicted'))
 );
 create index binned_episodes_order on binned_episodes (tenant_id, binned_at, episode_id);
 
@@ -32,7 +31,6 @@ create table memory_proposals (
   decided_by text,
   primary key (tenant_id, id),
   constraint memory_proposals_once unique (tenant_id, idempotency_key),
-  constraint memory_proposals_tenant_named check (tenant_id <> ''),
   constraint memory_proposals_kind
     check (kind in ('new_fact', 'updated_fact', 'new_rule', 'confirmation')),
   constraint memory_proposals_status check (status in ('waiting', 'accepted', 'declined')),
@@ -52,8 +50,7 @@ create table memory_claims (
   rule_ids uuid[] not null,
   created_at timestamptz not null,
   entity_ids uuid[] not null default '{}',
-  primary key (tenant_id, id),
-  constraint memory_claims_tenant_named check (tenant_id <> '')
+  primary key (tenant_id, id)
 );
 
 -- memory_conflicts --
@@ -71,7 +68,6 @@ create table memory_conflicts (
   settled_at timestamptz,
   settled_by text,
   primary key (tenant_id, id),
-  constraint memory_conflicts_tenant_named check (tenant_id <> ''),
   constraint memory_conflicts_kind check (kind in ('conflict', 'same')),
   constraint memory_conflicts_settled_as
     check (settled_as in ('newer', 'older', 'both', 'since', 'same')),
@@ -98,13 +94,11 @@ create table memory_predicates (
   told_by text not null,
   created_at timestamptz not null,
   primary key (tenant_id, predicate),
-  constraint memory_predicates_tenant_named check (tenant_id <> ''),
   constraint memory_predicates_holds check (holds in ('one', 'many'))
 );
 
 -- projects --
--- What sessions work in, known by `keys`. A moved project is part of another; memories of a shared
--- one are visible from all.
+-- What sessions work in, known by `keys`; moved into another project, or visible from all.
 create table projects (
   tenant_id text not null,
   id text not null,
@@ -116,7 +110,6 @@ create table projects (
   created_at timestamptz not null,
   last_seen_at timestamptz not null,
   primary key (tenant_id, id),
-  constraint projects_tenant_named check (tenant_id <> ''),
   constraint projects_known check (cardinality(keys) > 0),
   constraint projects_moved foreign key (tenant_id, moved_to)
     references projects (tenant_id, id) deferrable

@@ -11,7 +11,6 @@ create table memory_events (
   memory_id uuid,
   request_id text,
   sequence bigint not null generated always as identity,
-  constraint memory_events_tenant_named check (tenant_id <> ''),
   constraint memory_events_memory_type check (
     memory_type in (
       'episode', 'fact', 'rule', 'entity', 'link', 'proposal', 'project', 'conflict'
@@ -28,8 +27,7 @@ create index memory_events_order on memory_events (tenant_id, sequence desc);
 create index memory_events_kind on memory_events (tenant_id, event_type, sequence desc);
 
 -- memory_event_chain --
--- Hash chain over a tenant's events: each hash covers the one before it and the whole event.
--- `marked`: the payload contained something that looks like a mark when the event was written.
+-- Hash chain over the events of a tenant. `marked`: the payload had marks when it was written.
 create table memory_event_chain (
   tenant_id text not null,
   number bigint not null,
@@ -37,8 +35,7 @@ create table memory_event_chain (
   marked boolean not null,
   hash bytea not null,
   primary key (tenant_id, number),
-  constraint memory_event_chain_event unique (tenant_id, event_id),
-  constraint memory_event_chain_tenant_named check (tenant_id <> '')
+  constraint memory_event_chain_event unique (tenant_id, event_id)
 );
 
 -- rule_applications --
@@ -55,7 +52,6 @@ create table rule_applications (
   created_at timestamptz not null,
   origin text not null default 'agent',
   counted boolean not null default true,
-  constraint rule_applications_tenant_named check (tenant_id <> ''),
   constraint rule_applications_outcome check (outcome in ('helpful', 'harmful')),
   constraint rule_applications_origin
     check (origin in ('operator', 'user', 'agent', 'inferred', 'document', 'tool')),
@@ -65,8 +61,7 @@ create table rule_applications (
 create index rule_applications_rule on rule_applications (tenant_id, rule_id, created_at desc);
 
 -- marks --
--- The mark of a value is its hash. A mark in place of a value leaves the marks around it as they
--- were, so a text can be erased from an event and the chain still proves the event.
+-- The mark of a value is its hash; it can replace the value without changing marks around it.
 create or replace function is_digest(said text) returns boolean
 language sql immutable parallel safe
 return length(said) = 71 and said ~ '^sha256:[0-9a-f]{64}$';
@@ -115,8 +110,7 @@ return sha256(convert_to(jsonb_build_array(
 )::text, 'UTF8'));
 
 -- chain_events --
--- Append events that have no hash yet to the tenant's chain, in their order. Takes the tenant's
--- advisory lock until the transaction ends.
+-- Append events without a hash to the tenant's chain, under the tenant's advisory lock.
 create or replace function chain_events(tenant text, since bigint) returns void
 language plpgsql security definer set search_path = public, pg_temp as $$
     declare
@@ -146,8 +140,7 @@ language plpgsql security definer set search_path = public, pg_temp as $$
 revoke all on function chain_events(text, bigint) from public;
 
 -- chain_event --
--- Trigger: chain an event. Deferred to the commit, so that writers of one tenant wait for each
--- other no longer than that, and never in a circle.
+-- Trigger: chain an event at the commit, so that writers of one tenant wait only that long.
 create or replace function chain_event() returns trigger
 language plpgsql security definer set search_path = public, pg_temp as $$
     begin
@@ -205,16 +198,15 @@ create trigger rule_applications_erased before update on rule_applications
 for each row execute function refuse_all_but_erasing('reason', 'context');
 create trigger memory_event_chain_unchanged before update on memory_event_chain
 for each statement execute function refuse_rewriting_history();
-create trigger memory_events_append_only before delete or truncate on memory_events
-for each statement execute function refuse_rewriting_history();
-create trigger rule_applications_append_only before delete or truncate on rule_applications
-for each statement execute function refuse_rewriting_history();
-create trigger memory_event_chain_append_only before delete or truncate on memory_event_chain
+
+-- {table}: memory_events, rule_applications, memory_event_chain --
+-- {table}_append_only --
+-- No row of history is deleted.
+create trigger {table}_append_only before delete or truncate on {table}
 for each statement execute function refuse_rewriting_history();
 
 -- append_events --
--- Append events. Tenant and actor come from the proof, never from the caller. The variant with a
--- tenant runs on the node of a cluster that holds its rows.
+-- Append events. Tenant and actor come from the proof, never from the caller.
 create or replace function append_events(
   what text, request text, subject text, at timestamptz,
   ids uuid[], memories uuid[], payloads jsonb[]
@@ -243,10 +235,6 @@ language plpgsql set search_path = public, pg_temp as $$
       return append_events(what, request, subject, at, ids, memories, payloads);
     end
     $$;
-revoke all on function append_events(text, text, text, timestamptz, uuid[], uuid[], jsonb[])
-from public;
-grant execute on function append_events(text, text, text, timestamptz, uuid[], uuid[], jsonb[])
-to butlers_runtime;
 
 -- counted_reports --
 -- Reports on a rule that count and were not taken back.

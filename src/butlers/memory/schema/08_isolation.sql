@@ -1,5 +1,6 @@
 -- own_tenant --
 -- Row-level security: a tenant's rows exist only for a transaction that has proved the tenant.
+-- Every row names a tenant (the tables of the index say so themselves).
 do $$
 declare
   name text;
@@ -17,13 +18,17 @@ begin
       'with check (tenant_id = (select proven_tenant()))', name
     );
     execute format('grant select on %I to butlers_runtime', name);
+    if name not like 'index%' then
+      execute format(
+        'alter table %1$I add constraint %1$s_tenant_named check (tenant_id <> '''')', name
+      );
+    end if;
   end loop;
 end
 $$;
 
 -- rights --
--- What requests may change. Nobody deletes a fact, a rule or an entity but through erase_rows; the
--- audit log and its chain are written by functions alone.
+-- What requests may change. Functions write the audit log; erase_rows deletes facts and rules.
 grant usage on schema public to butlers_runtime;
 grant insert on episodes, facts, rules, entities, memory_links, rule_applications,
   embedding_versions, episode_vectors, fact_vectors, rule_vectors, index_memories, index_words,

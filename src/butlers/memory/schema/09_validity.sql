@@ -70,12 +70,8 @@ return ((m).shown or (m).past) and is_within((m).valid_from, (m).valid_to, as_of
   and ((m).memory_type <> 'episode' or coalesce((m).said_at, (m).created_at) <= as_of);
 
 -- passes_filter --
--- Whether a search may return a memory: its kind, its scope (an episode only from its own), enough
--- confidence, and valid at the time of the question.
-create or replace function passes_filter(
-  m index_memories, types text[], by_scope text, least_confidence float, at timestamptz,
-  as_of timestamptz, known_at timestamptz
-) returns boolean
+-- Whether a search may return a memory: kind, scope, confidence, and valid when asked about.
+create or replace function passes_filter(m index_memories, {asked}) returns boolean
 language sql stable
 return (m).memory_type = any(types)
   and case
@@ -95,9 +91,7 @@ return (m).memory_type = any(types)
 
 -- is_fact_valid --
 -- Whether a fact is valid: now; at a time by what is believed now; or by what was believed then.
-create or replace function is_fact_valid(
-  f facts, at timestamptz, as_of timestamptz, known_at timestamptz
-) returns boolean
+create or replace function is_fact_valid(f facts, {moment}) returns boolean
 language sql stable
 return case
   when known_at is not null then coalesce(
@@ -109,11 +103,8 @@ return case
 end;
 
 -- valid_fact_of_key --
--- The fact that is valid under the key of another (or that one itself); with a content, one that
--- says the same.
-create or replace function valid_fact_of_key(
-  f facts, said text, at timestamptz, as_of timestamptz, known_at timestamptz
-) returns uuid
+-- The fact that is valid under the key of another; with a content, one that says the same.
+create or replace function valid_fact_of_key(f facts, said text, {moment}) returns uuid
 language plpgsql stable cost 10000 {planned} as $$
     begin
       if as_of is null and known_at is null then
@@ -146,18 +137,14 @@ language plpgsql stable cost 10000 {planned} as $$
 
 -- is_fact_current --
 -- Whether what a fact says is valid, be it through another fact of its key.
-create or replace function is_fact_current(
-  f facts, at timestamptz, as_of timestamptz, known_at timestamptz
-) returns boolean
+create or replace function is_fact_current(f facts, {moment}) returns boolean
 language sql stable
 return is_fact_valid(f, at, as_of, known_at)
   or valid_fact_of_key(f, (f).content, at, as_of, known_at) is not null;
 
 -- has_ended --
 -- Whether a fact is no longer believed or no longer valid; not one stored about the past or future.
-create or replace function has_ended(
-  f facts, at timestamptz, as_of timestamptz, known_at timestamptz
-) returns boolean
+create or replace function has_ended(f facts, {moment}) returns boolean
 language sql stable
 return (f).validity <> 'quarantined' and case
   when known_at is not null then (f).created_at <= known_at and (
@@ -187,11 +174,8 @@ return case
 end;
 
 -- outdated_by --
--- For facts derived from an episode that are no longer valid: the fact now valid under each key, or
--- the fact itself. Null where all are still valid.
-create or replace function outdated_by(
-  tenant text, episode uuid, at timestamptz, as_of timestamptz, known_at timestamptz
-) returns uuid[]
+-- What replaced facts derived from an episode, or they themselves; null if all are still valid.
+create or replace function outdated_by(tenant text, episode uuid, {moment}) returns uuid[]
 language sql stable cost 10000 {planned}
 begin atomic
   select array_agg(distinct coalesce(valid_fact_of_key(f, null, at, as_of, known_at), f.id)) from facts f
@@ -209,9 +193,7 @@ end;
 
 -- in_doubt --
 -- What a memory depends on, directly or through others, that is no longer current; null if nothing.
-create or replace function in_doubt(
-  tenant text, kind text, memory uuid, at timestamptz, as_of timestamptz, known_at timestamptz
-) returns uuid[]
+create or replace function in_doubt(tenant text, kind text, memory uuid, {moment}) returns uuid[]
 language sql stable cost 10000 {planned}
 begin atomic
   with recursive grounds (kind, id) as (

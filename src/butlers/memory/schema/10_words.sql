@@ -83,8 +83,7 @@ begin atomic
 end;
 
 -- query_terms_type --
--- Per word of a question: memories that have it and its weight. Per indexed word to read: which
--- word of the question it answers, as what part of it, and its weight.
+-- Words of a question with counts and weights, and the indexed words to read for them.
 create type query_terms as (
   counts bigint[], weights float[],
   numbers smallint[], readings text[], factors real[], term_weights float[]

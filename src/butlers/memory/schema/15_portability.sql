@@ -1,6 +1,5 @@
 -- columns --
--- Columns of a table that an export leaves out (tenant, derived and local columns), those it takes
--- along (all others), and those that identify a row within a tenant.
+-- Columns that an export leaves out, those it takes along, and those that identify a row.
 create or replace function local_columns(kind text) returns text[]
 language sql stable set search_path = public, pg_temp
 begin atomic
@@ -33,8 +32,7 @@ grant execute on function local_columns(text), portable_columns(text), key_colum
 to butlers_runtime;
 
 -- import_rows --
--- Import rows into a table of the tenant; existing rows stay. Returns how many were inserted.
--- `searchable` is the text that a memory is found by.
+-- Import rows that a tenant lacks; returns how many. `searchable`: the text to find a memory by.
 create or replace function import_rows(kind text, tenant text, rows jsonb) returns bigint
 language plpgsql set search_path = public, pg_temp as $$
     declare
@@ -65,8 +63,6 @@ language plpgsql set search_path = public, pg_temp as $$
       return number;
     end
     $$;
-revoke all on function import_rows(text, text, jsonb) from public;
-grant execute on function import_rows(text, text, jsonb) to butlers_runtime;
 
 -- import_events --
 -- Import events with their actor and time, for the proven tenant and the actor `import` alone.
@@ -86,12 +82,9 @@ language plpgsql set search_path = public, pg_temp as $$
       return import_events(rows);
     end
     $$;
-revoke all on function import_events(jsonb) from public;
-grant execute on function import_events(jsonb) to butlers_runtime;
 
 -- erased_payload --
--- A payload without its texts: ids, times, numbers and words of our own vocabularies stay, all else
--- is replaced by its mark.
+-- A payload without texts: ids, times, numbers and own words stay, marks replace all else.
 create or replace function erased_payload(payload jsonb) returns jsonb
 language sql immutable parallel safe
 return (
@@ -113,8 +106,7 @@ return (
 );
 
 -- erase_event_texts --
--- Erase the texts of events; returns how many changed. The caller records `memory_erased`, whose
--- payload names them as `event_ids`.
+-- Erase texts of events; returns how many. The caller records them in `memory_erased`.
 create or replace function erase_event_texts(event_ids uuid[]) returns bigint
 language plpgsql security definer set search_path = public, pg_temp as $$
     declare
@@ -154,13 +146,9 @@ language plpgsql security definer set search_path = public, pg_temp as $$
       return changed;
     end
     $$;
-revoke all on function erase_event_texts(uuid[]), erase_application_texts(uuid[]) from public;
-grant execute on function erase_event_texts(uuid[]), erase_application_texts(uuid[])
-to butlers_runtime;
 
 -- erase_rows --
--- Delete rows of a tenant with what refers to them; triggers delete their words and vectors.
--- Returns how many rows of the table were deleted.
+-- Delete rows of a tenant and what refers to them; returns how many rows of the table.
 create or replace function erase_rows(kind text, which text[]) returns bigint
 language plpgsql security definer set search_path = public, pg_temp as $$
     declare
@@ -175,31 +163,21 @@ language plpgsql security definer set search_path = public, pg_temp as $$
           or (target_type = rtrim(kind, 's') and target_id = any(ids))
         );
       end if;
-      case kind
-        when 'episodes' then
-          delete from episodes where tenant_id = tenant and id = any(ids);
-        when 'facts' then
-          delete from facts where tenant_id = tenant and id = any(ids);
-        when 'rules' then
-          perform set_config('butlers.erasing', 'rule_applications', true);
-          delete from rule_applications where tenant_id = tenant and rule_id = any(ids);
-          perform set_config('butlers.erasing', '', true);
-          delete from rules where tenant_id = tenant and id = any(ids);
-        when 'rule_applications' then
-          perform set_config('butlers.erasing', 'rule_applications', true);
-          delete from rule_applications where tenant_id = tenant and id = any(ids);
-        when 'binned_episodes' then
-          delete from binned_episodes where tenant_id = tenant and episode_id = any(ids);
-        when 'memory_proposals' then
-          delete from memory_proposals where tenant_id = tenant and id = any(ids);
-        when 'entities' then
-          update facts set entity_id = null where tenant_id = tenant and entity_id = any(ids);
-          delete from entities where tenant_id = tenant and id = any(ids);
-        when 'projects' then
-          update projects set moved_to = null where tenant_id = tenant and moved_to = any(which);
-          delete from projects where tenant_id = tenant and id = any(which);
-        else raise exception 'rows of % are not erased', kind;
-      end case;
+      if kind = 'entities' then
+        update facts set entity_id = null where tenant_id = tenant and entity_id = any(ids);
+      elsif kind = 'projects' then
+        update projects set moved_to = null where tenant_id = tenant and moved_to = any(which);
+      elsif kind in ('rules', 'rule_applications') then
+        perform set_config('butlers.erasing', 'rule_applications', true);
+        delete from rule_applications
+        where tenant_id = tenant and kind = 'rules' and rule_id = any(ids);
+      elsif kind not in ('episodes', 'facts', 'binned_episodes', 'memory_proposals') then
+        raise exception 'rows of % are not erased', kind;
+      end if;
+      execute format(
+        'delete from %I where tenant_id = $1 and %I = any($2::%s[])', kind,
+        (key_columns(kind))[1], case when kind = 'projects' then 'text' else 'uuid' end
+      ) using tenant, which;
       get diagnostics number = row_count;
       perform set_config('butlers.erasing', '', true);
       return number;
@@ -212,8 +190,6 @@ language plpgsql set search_path = public, pg_temp as $$
       return erase_rows(kind, which);
     end
     $$;
-revoke all on function erase_rows(text, text[]) from public;
-grant execute on function erase_rows(text, text[]) to butlers_runtime;
 
 -- erase_names --
 -- Remove the words of erased names from the index, unless somebody who stays has them too.
@@ -246,5 +222,15 @@ language plpgsql set search_path = public, pg_temp as $$
       return erase_names(names);
     end
     $$;
-revoke all on function erase_names(text[]) from public;
-grant execute on function erase_names(text[]) to butlers_runtime;
+
+-- {of_requests} --
+-- Functions that requests call, and nobody else.
+memory_tenant_names(), import_rows(text, text, jsonb), import_events(jsonb),
+  append_events(text, text, text, timestamptz, uuid[], uuid[], jsonb[]),
+  erase_event_texts(uuid[]), erase_application_texts(uuid[]), erase_rows(text, text[]),
+  erase_names(text[])
+
+-- function_rights --
+-- Who may call these functions.
+revoke all on function {of_requests} from public;
+grant execute on function {of_requests} to butlers_runtime;

@@ -1,4 +1,4 @@
-"""What the memory module asks of PostgreSQL: a function is a statement."""
+"""The statements of the memory module; each is called as a function."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Listings: memories and entities by filter, a page at a time, newest first."""
+"""List memories and entities by filter, a page at a time, newest first."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -43,7 +43,7 @@ class PageWindow:
 async def find(
     tx: Transaction, listing: NamedQuery, where: Mapping[str, Any], window: PageWindow
 ) -> list[Row]:
-    """The rows of a listing that are in the window and pass every filter."""
+    """Find the rows of a listing that are in the window and pass every filter."""
     values = {"excerpt": EXCERPT, **asdict(window), **where}
     wanted = [name for name in listing.parameters if name in values]
     return await tx.fetch(listing, **{name: values[name] for name in wanted})

@@ -1,4 +1,4 @@
-"""Facts that exclude each other or say the same, and what predicates hold."""
+"""Conflicts and duplicates among facts, and how many values predicates have."""
 
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, OnlyValue, Rows, Touched
@@ -6,17 +6,13 @@ from butlers.db.statements import FirstRow, OnlyValue, Rows, Touched
 _SQL = load(__file__)
 
 find_predicates = Rows(_SQL["find_predicates"])
-find_comparable_by_name = Rows(_SQL["find_comparable_by_name"])
-find_comparable_by_entity = Rows(_SQL["find_comparable_by_entity"])
+find_comparable = Rows(_SQL["find_comparable"])
 insert = Touched(_SQL["insert"])
 find_open = Rows(_SQL["find_open"])
 count_open = OnlyValue[int](_SQL["count_open"])
 lock = FirstRow(_SQL["lock"])
 find_keys = Rows(_SQL["find_keys"])
 settle = Touched(_SQL["settle"])
-supersede = FirstRow(_SQL["supersede"])
 set_window = Touched(_SQL["set_window"])
 find_predicate_rules = Rows(_SQL["find_predicate_rules"])
 set_predicate_rule = Touched(_SQL["set_predicate_rule"])
-reopen = Touched(_SQL["reopen"])
-delete_predicate_rules = Touched(_SQL["delete_predicate_rules"])

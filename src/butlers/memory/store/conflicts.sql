@@ -1,5 +1,5 @@
 -- {open} --
--- Both facts hold, and nobody has said that both may.
+-- Both facts are valid, and nobody has settled that both may be.
 c.settled_as is distinct from 'both' and are_both_current(n, o)
 
 -- {sides} --
@@ -10,7 +10,7 @@ join facts o on o.tenant_id = :tenant_id and o.id = c.older_id
 where c.tenant_id = :tenant_id
 
 -- find_predicates --
--- Some of the predicates under which something is known of these subjects or entities.
+-- Find some predicates of the active facts about these subjects or entities.
 select distinct predicate from (
   (
     select predicate from facts
@@ -30,39 +30,12 @@ select distinct predicate from (
 order by predicate
 
 -- {comparable} --
--- What of a fact is compared with another's.
+-- The columns by which facts are compared.
 b.id, b.predicate, b.subject, left(b.content, :read) as content, b.scope, b.valid_from, b.valid_to,
   b.embedding, b.embedding_version_id
 
--- {candidate} --
--- A fact and what was told of its predicate; an equal one that it replaced was settled with others.
-select n.id, n.scope, n.subject, n.entity_id, n.valid_from, n.valid_to, n.embedding,
-  n.embedding_version_id,
-  (
-    select holds from memory_predicates p
-    where p.tenant_id = :tenant_id and p.predicate = n.predicate
-  ) as holds,
-  array(
-    select case when c.newer_id = p.id then c.older_id else c.newer_id end
-    from facts p
-    join memory_conflicts c on c.tenant_id = :tenant_id and p.id in (c.newer_id, c.older_id)
-    where p.tenant_id = :tenant_id and p.id = n.supersedes_id and c.settled_as = 'both'
-      and is_same_content(p.content, n.content)
-  ) as settled
-from facts n
-where n.tenant_id = :tenant_id and n.id = :id
-offset 0
-
--- {compared} --
--- Of what is believed beside a fact, and holds when it does, what it is compared with.
-where f.id <> n.id and f.id <> all(n.settled)
-  and (f.scope = n.scope or 'global' in (f.scope, n.scope))
-  and tstzrange(f.valid_from, f.valid_to) && tstzrange(n.valid_from, n.valid_to)
-order by f.predicate = any(:predicates) desc, f.embedding <=> n.embedding, f.id
-limit :limit
-
--- {nearness} --
--- What is told of a fact that is compared.
+-- find_comparable --
+-- Active facts about the same name or entity: under the same predicates, the nearest of the latest.
 select f.id, f.predicate, f.subject, f.content, n.holds as own_holds,
   case
     when f.embedding_version_id = n.embedding_version_id then 1 - (f.embedding <=> n.embedding)
@@ -72,33 +45,34 @@ select f.id, f.predicate, f.subject, f.content, n.holds as own_holds,
     select holds from memory_predicates p
     where p.tenant_id = :tenant_id and p.predicate = f.predicate
   ) as holds
-
--- find_comparable_by_name --
--- What else is believed of one known by name: under predicates that mean the same, and of the
--- latest the nearest.
-{nearness}
-from ({candidate}) n
+from (
+  select n.id, n.scope, n.subject, n.entity_id, n.valid_from, n.valid_to, n.embedding,
+    n.embedding_version_id,
+    (
+      select holds from memory_predicates p
+      where p.tenant_id = :tenant_id and p.predicate = n.predicate
+    ) as holds,
+    -- What an equal fact that it replaced was settled with.
+    array(
+      select case when c.newer_id = p.id then c.older_id else c.newer_id end
+      from facts p
+      join memory_conflicts c on c.tenant_id = :tenant_id and p.id in (c.newer_id, c.older_id)
+      where p.tenant_id = :tenant_id and p.id = n.supersedes_id and c.settled_as = 'both'
+        and is_same_content(p.content, n.content)
+    ) as settled
+  from facts n
+  where n.tenant_id = :tenant_id and n.id = :id
+  offset 0
+) n
 cross join lateral (
   (
     select {comparable} from facts b
     where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id is null
-      and b.subject = any(:names)
+      and n.entity_id is null and b.subject = any(:names)
     order by b.created_at desc, b.id
     limit :most
   )
   union all
-  select {comparable} from facts b
-  where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id is null
-    and b.scope in (n.scope, 'global') and b.subject = n.subject and b.predicate = any(:predicates)
-) f
-{compared}
-
--- find_comparable_by_entity --
--- What else is believed of an entity: under predicates that mean the same, and of the latest the
--- nearest.
-{nearness}
-from ({candidate}) n
-cross join lateral (
   (
     select {comparable} from facts b
     where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id = n.entity_id
@@ -107,33 +81,39 @@ cross join lateral (
   )
   union all
   select {comparable} from facts b
+  where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id is null
+    and n.entity_id is null and b.subject = n.subject
+    and b.scope in (n.scope, 'global') and b.predicate = any(:predicates)
+  union all
+  select {comparable} from facts b
   where b.tenant_id = :tenant_id and b.validity = 'active' and b.entity_id = n.entity_id
     and b.scope in (n.scope, 'global') and b.predicate = any(:predicates)
 ) f
-{compared}
+where f.id <> n.id and f.id <> all(n.settled)
+  and (f.scope = n.scope or 'global' in (f.scope, n.scope))
+  and tstzrange(f.valid_from, f.valid_to) && tstzrange(n.valid_from, n.valid_to)
+order by f.predicate = any(:predicates) desc, f.embedding <=> n.embedding, f.id
+limit :limit
 
 -- insert --
--- Two facts that may not stand beside each other; a pair is told of once.
+-- Insert a conflict; a pair of facts that is known already is left as it is.
 insert into memory_conflicts
   (tenant_id, id, kind, newer_id, older_id, why, score, created_at)
 values (:tenant_id, :id, :kind, :newer_id, :older_id, :why, :score, :now)
 on conflict do nothing
 
--- {side_of_newer} --
--- What is shown of the newer fact.
-n.id, n.subject, n.predicate, left(n.content, :excerpt) as content, n.scope, n.trust, n.origin,
-  n.created_at, n.valid_from, n.valid_to
-
--- {side_of_older} --
--- What is shown of the older fact.
-o.id, o.subject, o.predicate, left(o.content, :excerpt) as content, o.scope, o.trust, o.origin,
-  o.created_at, o.valid_from, o.valid_to
+-- {side}: n, o --
+-- {fact_{side}} --
+-- What is shown of one side, as JSON.
+(select to_jsonb(shown) from (
+    select {side}.id, {side}.subject, {side}.predicate, left({side}.content, :excerpt) as content,
+      {side}.scope, {side}.trust, {side}.origin, {side}.created_at, {side}.valid_from,
+      {side}.valid_to
+  ) shown)
 
 -- find_open --
--- What somebody should settle, the latest first, from a place in that order on, both sides as told.
-select c.id, c.kind, c.why, c.score, c.created_at,
-  (select to_jsonb(told) from (select {side_of_newer}) told) as newer,
-  (select to_jsonb(told) from (select {side_of_older}) told) as older
+-- Find open conflicts with both facts, newest first, from a place in that order on.
+select c.id, c.kind, c.why, c.score, c.created_at, {fact_n} as newer, {fact_o} as older
 {sides} and {open}
   and c.created_at <= coalesce(:place_at::timestamptz, 'infinity')
   and (:place_id::uuid is null or c.created_at < :place_at or c.id > :place_id)
@@ -141,20 +121,22 @@ order by c.created_at desc, c.id
 limit :limit
 
 -- count_open --
--- How much somebody should settle.
+-- Count open conflicts.
 select count(*) {sides} and {open}
 
 -- lock --
--- What is to be settled, its facts kept as they are until the transaction ends.
+-- Lock an open conflict and its two facts until the transaction ends.
 select c.id, c.kind, c.newer_id, c.older_id, n.predicate as newer_predicate,
   o.predicate as older_predicate, n.trust as newer_trust, o.trust as older_trust,
   n.valid_from as newer_from, n.valid_to as newer_to, o.valid_from as older_from,
-  o.valid_to as older_to, n.created_at as newer_at, o.created_at as older_at
+  o.valid_to as older_to, n.created_at as newer_at, o.created_at as older_at,
+  fact_state(n.validity, n.metadata) as newer_state,
+  fact_state(o.validity, o.metadata) as older_state
 {sides} and {open} and c.id = :id
 for update of c, n, o
 
 -- find_keys --
--- The keys of both facts of a conflict.
+-- Find the keys of both facts of a conflict.
 select f.scope, f.predicate, f.subject, f.entity_id
 from memory_conflicts c
 join facts f on f.tenant_id = :tenant_id and f.id in (c.newer_id, c.older_id)
@@ -162,60 +144,30 @@ where c.tenant_id = :tenant_id and c.id = :id
 order by f.id
 
 -- settle --
--- Somebody has said what holds.
+-- Settle a conflict.
 update memory_conflicts
 set settled_as = :settled_as, settled_at = :now, settled_by = :settled_by
 where tenant_id = :tenant_id and id = :id
 
--- supersede --
--- A fact gives way to another, with the time left in which it held; what a reader was shown of it.
-update facts set validity = 'superseded', valid_from = :valid_from, valid_to = :valid_to
-where tenant_id = :tenant_id and id = :id and validity = 'active'
-returning id, fact_state('active', metadata) as was
-
 -- set_window --
--- A fact holds at another time, unless its key is another's then.
+-- Set the validity window of a fact, unless another fact of its key overlaps it.
 update facts f set valid_from = :valid_from, valid_to = :valid_to
 where f.tenant_id = :tenant_id and f.id = :id and f.validity = 'active' and not exists (
-  select from facts g
-  where g.tenant_id = :tenant_id and g.id <> f.id and g.validity = 'active'
-    and fact_key(g.scope, g.entity_id, g.subject, g.predicate)
-      = fact_key(f.scope, f.entity_id, f.subject, f.predicate)
-    and tstzrange(g.valid_from, g.valid_to)
-      && tstzrange(:valid_from::timestamptz, :valid_to::timestamptz)
+  {others_of_key} && tstzrange(:valid_from::timestamptz, :valid_to::timestamptz)
 )
 
 -- find_predicate_rules --
--- What is known of predicates.
+-- Find how many values predicates have.
 select predicate, holds, told, told_by, created_at from memory_predicates
 where tenant_id = :tenant_id
 order by predicate
 limit :limit
 
 -- set_predicate_rule --
--- How many values a predicate has; what somebody told outlasts what settling shows.
+-- Set how many values a predicate has; settling does not change what somebody stated.
 insert into memory_predicates (tenant_id, predicate, holds, told, told_by, created_at)
 values (:tenant_id, :predicate, :holds, :told, :told_by, :now)
 on conflict (tenant_id, predicate) do update
 set holds = excluded.holds, told = excluded.told, told_by = excluded.told_by,
   created_at = excluded.created_at
 where excluded.told or not memory_predicates.told
-
--- reopen --
--- What a source settled is open again.
-update memory_conflicts c
-set settled_as = null, settled_at = null, settled_by = null
-where c.tenant_id = :tenant_id and c.settled_as is not null and c.id in (
-  select memory_id from memory_events
-  where tenant_id = :tenant_id and event_type = 'conflict_settled' and :episode_id::uuid is null
-    and (:actor::text is null or actor = :actor)
-    and (:session_key::text is null or request_id = :session_key)
-    and (:since::timestamptz is null or created_at >= :since)
-)
-
--- delete_predicate_rules --
--- What a source told of predicates, and what its settling showed, counts no more.
-delete from memory_predicates
-where tenant_id = :tenant_id and :episode_id::uuid is null and :session_key::text is null
-  and (:actor::text is null or told_by = :actor)
-  and (:since::timestamptz is null or created_at >= :since)

@@ -1,4 +1,4 @@
-"""Episodes on their way to knowledge: what can be claimed, what is held, how it ends."""
+"""Consolidation: claim, lease, fail and finish episodes."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -13,7 +13,6 @@ abandon = Rows(_SQL["abandon"])
 claim = Rows(_SQL["claim"])
 renew = Touched(_SQL["renew"])
 release = Touched(_SQL["release"])
-postpone = Touched(_SQL["postpone"])
 hold = Rows(_SQL["hold"])
 consolidate = Touched(_SQL["consolidate"])
 fail = Rows(_SQL["fail"])

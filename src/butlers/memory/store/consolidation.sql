@@ -1,15 +1,15 @@
 -- {due} --
--- Episodes that wait to be consolidated, or to be tried again by now.
+-- Episodes that wait for consolidation, or whose next attempt is due.
 tenant_id = :tenant_id and consolidation_status in ('pending', 'failed') and quarantined is null
   and coalesce(next_consolidation_retry_at, :now::timestamptz) <= :now::timestamptz
   and episode_state(expires_at, :now) <> 'expired'
 
 -- {leased} --
--- The episodes that a run has and holds.
+-- The episodes of a lease that the run still has.
 tenant_id = :tenant_id and id = any(:episode_ids) and leased_by = :run_id
 
 -- {attempt} --
--- An attempt that came to nothing, counted; the last one allowed makes a dead letter.
+-- Count a failed attempt; the last one allowed makes a dead letter.
 consolidation_attempts = consolidation_attempts + 1,
   consolidation_status = case
     when consolidation_attempts + 1 >= :max_attempts then 'dead_letter' else 'failed'
@@ -23,13 +23,9 @@ consolidation_attempts = consolidation_attempts + 1,
   end
 
 -- {failed} --
--- How an episode is after such an attempt, and in which state it was.
+-- An episode after a failed attempt, and the state it was in.
 episodes.id, held.was, consolidation_status, consolidation_attempts, last_consolidation_error,
   next_consolidation_retry_at
-
--- {considered} --
--- Distances are computed for this many memories at most, however large a tenant has grown.
-5000
 
 -- {nearest} --
 -- The nearest to any of the episodes first, then the latest confirmed.
@@ -41,7 +37,7 @@ episodes.id, held.was, consolidation_status, consolidation_attempts, last_consol
   last_confirmed_at desc nulls last, id
 
 -- find_waiting --
--- What waits of each butler, the longest waiting first; a butler being worked on waits its turn.
+-- Count the episodes that wait, by butler, oldest first; not where a run has a lease.
 select butler, count(*) as episodes, min(created_at) as oldest
 from episodes
 where {due}
@@ -50,8 +46,7 @@ having coalesce(max(leased_until) < :now::timestamptz, true)
 order by oldest, butler
 
 -- abandon --
--- Episodes whose run let its lease run out count an attempt; they may be claimed at once, from the
--- second time on fewer together. An agent that did not come back says nothing about them.
+-- Count an attempt on episodes whose lease ran out, so that they can be claimed; not an agent's.
 with lapsed as (
   select id, consolidation_status as was, leased_by as holder,
     case when consolidation_attempts = 0 then 2 else 1 end as patience
@@ -74,8 +69,7 @@ where episodes.tenant_id = :tenant_id and episodes.id = held.id
 returning {failed}
 
 -- claim --
--- The oldest episodes of a butler, leased to a run; none while another run holds some of them. Of
--- those that failed together, half are read together the next time.
+-- Lease the oldest episodes of a butler to a run, unless another has some; failed ones by half.
 with ready as (
   select id, created_at, length(content) as chars,
     least(consolidation_batch, :batch_size::integer) as company
@@ -109,22 +103,19 @@ claimed as (
 select id, content, importance, created_at, author from claimed order by created_at, id
 
 -- renew --
--- A run goes on holding its episodes.
+-- Renew the lease of a run.
 update episodes set leased_until = :until
 where {leased}
 
 -- release --
--- A run lets go of its episodes, which are as they were before it.
-update episodes set leased_until = null, leased_by = null
-where {leased}
-
--- postpone --
--- The model took too long over an episode it had alone: the others come first for a while.
-update episodes set leased_until = null, leased_by = null, next_consolidation_retry_at = :until
+-- Release the episodes of a run; with a time, other episodes come first until then.
+update episodes
+set leased_until = null, leased_by = null,
+  next_consolidation_retry_at = coalesce(:until, next_consolidation_retry_at)
 where {leased}
 
 -- hold --
--- What a run still holds of its episodes, kept from everybody else until the transaction ends.
+-- Lock the active episodes that a run still has until the transaction ends.
 select id, consolidation_status as was, trust from episodes
 where {leased}
   and episode_state(expires_at, :now, quarantined) = 'active'
@@ -132,14 +123,14 @@ order by created_at, id
 for update
 
 -- consolidate --
--- The episodes a run holds have become knowledge.
+-- Mark the episodes of a run as consolidated and end the lease.
 update episodes
 set consolidated = true, consolidation_status = 'consolidated',
   next_consolidation_retry_at = null, leased_until = null, leased_by = null
 where {leased}
 
 -- fail --
--- An attempt on the episodes a run holds failed; the last one allowed makes dead letters.
+-- Count a failed attempt on the episodes of a run; the last one allowed makes dead letters.
 with held as (
   select id, consolidation_status as was, :company::bigint as company, case
     when consolidation_attempts + 1 < :max_attempts
@@ -156,71 +147,63 @@ where episodes.tenant_id = :tenant_id and episodes.id = held.id
 returning {failed}
 
 -- find_known_facts --
--- The facts that hold and a butler sees, nearest to its episodes, then the latest confirmed.
+-- The valid facts that a butler sees, nearest to its episodes first, then the latest confirmed.
 select id, subject, predicate, content, scope, entity_id, permanence, importance, tags
-from (
-  select id, subject, predicate, content, scope, entity_id, permanence, importance, tags,
-    embedding, embedding_version_id, last_confirmed_at
-  from facts
+from facts recent
+where tenant_id = :tenant_id and id in (
+  select id from facts
   where tenant_id = :tenant_id and validity = 'active' and is_visible_scope(scope, :butler)
     and is_within(valid_from, valid_to, :now)
   order by last_confirmed_at desc nulls last, id
-  limit greatest({considered}, :limit)
-) recent
+  limit greatest(5000, :limit) -- distances are computed for no more, however large the tenant
+)
 order by {nearest}
 limit :limit
 
 -- find_known_rules --
--- The rules a butler follows that are nearest to its episodes, then the latest confirmed.
+-- The rules that a butler follows, nearest to its episodes first, then the latest confirmed.
 select id, content, maturity
-from (
-  select id, content, maturity, embedding, embedding_version_id, last_confirmed_at
-  from rules
+from rules recent
+where tenant_id = :tenant_id and id in (
+  select id from rules
   where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
     and is_visible_scope(scope, :butler)
   order by last_confirmed_at desc nulls last, id
-  limit greatest({considered}, :limit)
-) recent
+  limit greatest(5000, :limit)
+)
 order by {nearest}
 limit :limit
 
--- {known_entity} --
--- Who or what it is, and whether every butler knows it.
-id, canonical_name, entity_type, aliases,
-  metadata ->> 'scope' is not distinct from 'global' as is_known_to_all
-
 -- find_named --
--- Living entities whose name stands in the episodes, by the letters alone; the latest changed first.
+-- Find active entities whose name occurs in the episodes as letters, latest changed first.
 with said as materialized (
   select lower(coalesce(author, '') || ' ' || content) as text from episodes
   where tenant_id = :tenant_id and id = any(:episode_ids)
 )
-select {known_entity}
+select id, canonical_name, entity_type, aliases,
+  metadata ->> 'scope' is not distinct from 'global' as is_known_to_all
 from entities
 where tenant_id = :tenant_id and entity_state(metadata) = 'active'
   and exists (
-    select from said
-    where strpos(said.text, lower(canonical_name)) > 0
-      or exists (select from unnest(aliases) alias where strpos(said.text, lower(alias)) > 0)
+    select from said, unnest(aliases || canonical_name::text) spelling
+    where strpos(said.text, lower(spelling)) > 0
   )
 order by updated_at desc, id
 limit :limit
 
 -- find_known_to_all --
--- Those of the names that are of a person or thing known to every butler.
+-- Find those of the names whose entity every butler knows.
 select lower(name) as name
 from unnest(:names::text[]) as name
 where exists (
-  select from entities
+  select from entities, unnest(aliases || canonical_name::text) spelling
   where tenant_id = :tenant_id and entity_state(metadata) = 'active'
-    and metadata ->> 'scope' = 'global'
-    and (lower(canonical_name) = lower(name)
-      or exists (select from unnest(aliases) alias where lower(alias) = lower(name)))
+    and metadata ->> 'scope' = 'global' and lower(spelling) = lower(name)
 )
 order by name
 
 -- find_cited --
--- Those of the episodes that a memory comes from, or was confirmed by before, and copies of them.
+-- Find those of the episodes, and copies of them, that a memory comes from or was confirmed by.
 select cited.id as episode_id
 from episodes cited
 where cited.tenant_id = :tenant_id and cited.id = any(:episode_ids::uuid[])
@@ -236,7 +219,7 @@ where cited.tenant_id = :tenant_id and cited.id = any(:episode_ids::uuid[])
 order by cited.id
 
 -- find_dead_letters --
--- The episodes given up on, oldest first.
+-- Find dead letters, oldest first.
 select id, butler, content, dead_letter_reason, consolidation_attempts, created_at, expires_at
 from episodes
 where tenant_id = :tenant_id and consolidation_status = 'dead_letter'
@@ -244,7 +227,7 @@ order by created_at, id
 limit :limit
 
 -- requeue --
--- Dead letters start again from nothing, each alone; all of them when no ids are given.
+-- Queue dead letters again, each alone; all of them without ids.
 update episodes
 set consolidation_status = 'pending', consolidation_attempts = 0, dead_letter_reason = null,
   last_consolidation_error = null, next_consolidation_retry_at = null, consolidation_batch = 1

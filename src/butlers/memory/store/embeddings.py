@@ -1,4 +1,4 @@
-"""Which models made the vectors, and which of them is in use."""
+"""The models that made the vectors, and the vectors that lie aside."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from pgvector import Vector
 
 from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import load
-from butlers.db.statements import FirstValue, OnlyRow, OnlyValue, Rows, Touched
+from butlers.db.statements import FirstValue, OnlyRow, Rows, Touched
 from butlers.embedding import Embedder
 from butlers.memory.model import MemoryType, VersionState
 
@@ -50,10 +50,7 @@ class ModelVersion:
 async def register_version(
     tx: Transaction, version_id: UUID, embedder: Embedder, directory: str, now: datetime
 ) -> UUID:
-    """The id under which the embedder's model and version are known to this tenant.
-
-    The first is in use from then on; any later one lies aside until the tenant moves to it.
-    """
+    """Return the id of the embedder's model; the first of a tenant is in use, others lie aside."""
     found = await _register_version(
         tx,
         id=version_id,
@@ -70,45 +67,28 @@ async def register_version(
 
 
 async def find_versions(tx: Transaction) -> list[ModelVersion]:
-    """Every model known to this tenant, newest first."""
+    """Find every model of this tenant, newest first."""
     return [as_version(row) for row in await _find_versions(tx)]
 
 
 async def join(tx: Transaction, version_id: UUID) -> VersionState:
-    """The state of a version, which cannot change before the transaction ends."""
+    """Load the state of a version and keep it until the transaction ends."""
     return VersionState(await _join(tx, id=version_id) or "")
 
 
 def as_version(row: Row) -> ModelVersion:
-    """A version from its row."""
+    """Make a version of its row."""
     return ModelVersion(**{**row, "state": VersionState(row["state"])})
 
 
 _FIRST = UUID(int=0)
 
-drop_vectors = OnlyValue[int](_SQL["drop_vectors"])
-
 _count = OnlyRow(_SQL["count_vectors"])
-_WITHOUT = {
-    MemoryType.EPISODE: Rows(_SQL["episodes_without"]),
-    MemoryType.FACT: Rows(_SQL["facts_without"]),
-    MemoryType.RULE: Rows(_SQL["rules_without"]),
-}
-_HOLD = {
-    MemoryType.EPISODE: Rows(_SQL["hold_episodes"]),
-    MemoryType.FACT: Rows(_SQL["hold_facts"]),
-    MemoryType.RULE: Rows(_SQL["hold_rules"]),
-}
-_KEEP = {
-    MemoryType.EPISODE: Touched(_SQL["keep_episodes"]),
-    MemoryType.FACT: Touched(_SQL["keep_facts"]),
-    MemoryType.RULE: Touched(_SQL["keep_rules"]),
-}
-_SETTLE = {
-    MemoryType.EPISODE: Touched(_SQL["settle_episodes"]),
-    MemoryType.FACT: Touched(_SQL["settle_facts"]),
-    MemoryType.RULE: Touched(_SQL["settle_rules"]),
-}
+_WITHOUT = {kind: Rows(_SQL[f"{kind}s_without"]) for kind in MemoryType}
+_HOLD = {kind: Rows(_SQL[f"hold_{kind}s"]) for kind in MemoryType}
+_KEEP = {kind: Touched(_SQL[f"keep_{kind}s"]) for kind in MemoryType}
+_SETTLE = {kind: Touched(_SQL[f"settle_{kind}s"]) for kind in MemoryType}
+_DROP = {kind: Touched(_SQL[f"drop_{kind}_vectors"]) for kind in MemoryType}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +110,7 @@ class Counts:
 async def find_without(
     tx: Transaction, kind: MemoryType, version_id: UUID, limit: int, after: UUID = _FIRST
 ) -> list[Wording]:
-    """Memories that have no vector of a version, in id order."""
+    """Find memories without a vector of a version, in id order."""
     rows = await _WITHOUT[kind](tx, version_id=version_id, after=after, limit=limit)
     return [Wording(**row) for row in rows]
 
@@ -142,7 +122,7 @@ async def keep_vectors(
     made: Sequence[tuple[Wording, list[float]]],
     now: datetime,
 ) -> int:
-    """Lay vectors aside for the memories that still say what was embedded; how many."""
+    """Store vectors aside for memories that still say what was embedded; return how many."""
     ids = [wording.id for wording, _ in made]
     held = await _HOLD[kind](tx, ids=ids, texts=[wording.text for wording, _ in made])
     return await _KEEP[kind](
@@ -157,10 +137,16 @@ async def keep_vectors(
 
 
 async def move_vectors_home(tx: Transaction, kind: MemoryType, version_id: UUID, limit: int) -> int:
-    """Bring vectors of a version home into the rows of their memories; how many."""
+    """Move vectors of a version into the rows of their memories; return how many."""
     return await _SETTLE[kind](tx, version_id=version_id, limit=limit)
 
 
+async def drop_vectors(tx: Transaction, version_id: UUID) -> None:
+    """Drop the vectors of a version that lie aside."""
+    for drop in _DROP.values():
+        await drop(tx, version_id=version_id)
+
+
 async def count_vectors(tx: Transaction, version_id: UUID) -> Counts:
-    """How many memories the tenant has, and how many have a vector of a version."""
+    """Count the memories of the tenant, and those with a vector of a version."""
     return Counts(**await _count(tx, version_id=version_id))

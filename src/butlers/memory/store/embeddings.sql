@@ -1,6 +1,5 @@
 -- register_version --
--- Record a model for this tenant: the first is in use, any further one lies aside; a known one
--- keeps its id.
+-- Record a model for this tenant: the first is in use, others lie aside; a known one keeps its id.
 with added as (
   insert into embedding_versions
     (id, tenant_id, model, version, dimensions, directory, state, created_at)
@@ -26,44 +25,44 @@ where tenant_id = :tenant_id
 order by created_at desc, id
 
 -- hold --
--- Every model known to this tenant, held: nobody stores a vector until the transaction ends.
+-- Lock every model of this tenant: nobody stores a vector until the transaction ends.
 select id from embedding_versions
 where tenant_id = :tenant_id
 order by id
 for update
 
 -- join --
--- The state of a model, which stays so until the transaction ends.
+-- Load the state of a model and keep it until the transaction ends.
 select state from embedding_versions
 where tenant_id = :tenant_id and id = :id
 for key share
 
 -- leave --
--- Models in one state go to another, to make room for the next in it.
+-- Move models from one state to another.
 update embedding_versions set state = :state
 where tenant_id = :tenant_id and state = :was
 
 -- enter --
--- One model is in a state from now on.
+-- Set the state of a model.
 update embedding_versions set state = :state
 where tenant_id = :tenant_id and id = :id
 
 -- locate --
--- A model that was moved is found where it is now.
+-- Set the directory of a model that was moved.
 update embedding_versions set directory = :directory
 where tenant_id = :tenant_id and id = :id and directory <> :directory
 
 -- {kind}: episode, fact, rule --
 -- {episode_text} --
--- What the vector of an episode is made of.
+-- The text that the vector of an episode is made of.
 episodes.content
 
 -- {fact_text} --
--- What the vector of a fact is made of.
+-- The text that the vector of a fact is made of.
 facts.subject || ' ' || facts.predicate || ' ' || facts.content
 
 -- {rule_text} --
--- What the vector of a rule is made of.
+-- The text that the vector of a rule is made of.
 rules.content
 
 -- {{kind}s_lacking} --
@@ -84,8 +83,7 @@ order by id
 limit :limit
 
 -- hold_{kind}s --
--- Memories that still say what was embedded. Here as below, a row that somebody is changing right
--- now is left to the next round, so that none waits for the other.
+-- Lock memories that still say what was embedded; the next round takes those locked by others.
 select {kind}s.id from {kind}s
 join unnest(:ids::uuid[], :texts::text[]) as made (id, text) on made.id = {kind}s.id
 where {kind}s.tenant_id = :tenant_id and {{kind}_text} = made.text
@@ -93,7 +91,7 @@ order by {kind}s.id
 for share of {kind}s skip locked
 
 -- keep_{kind}s --
--- Store vectors aside for memories that are held.
+-- Store vectors aside for memories that are locked.
 insert into {kind}_vectors (tenant_id, {kind}_id, embedding_version_id, embedding, created_at)
 select m.tenant_id, m.id, :version_id, made.embedding, :now
 from {kind}s m
@@ -121,22 +119,9 @@ update {kind}s set embedding = held.embedding, embedding_version_id = :version_i
 from held
 where {kind}s.tenant_id = :tenant_id and {kind}s.id = held.id
 
--- drop_vectors --
--- The vectors aside of one version are gone; how many there were.
-with episodes_dropped as (
-  delete from episode_vectors where tenant_id = :tenant_id and embedding_version_id = :version_id
-  returning 1
-),
-facts_dropped as (
-  delete from fact_vectors where tenant_id = :tenant_id and embedding_version_id = :version_id
-  returning 1
-),
-rules_dropped as (
-  delete from rule_vectors where tenant_id = :tenant_id and embedding_version_id = :version_id
-  returning 1
-)
-select (select count(*) from episodes_dropped) + (select count(*) from facts_dropped)
-  + (select count(*) from rules_dropped)
+-- drop_{kind}_vectors --
+-- Drop the vectors aside of one version.
+delete from {kind}_vectors where tenant_id = :tenant_id and embedding_version_id = :version_id
 
 -- count_vectors --
 -- How many memories the tenant has, and how many of them have a vector of a version.

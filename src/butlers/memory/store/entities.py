@@ -1,4 +1,4 @@
-"""Entities in the database."""
+"""Entities."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -34,14 +34,14 @@ repoint = Touched(_SQL["repoint"])
 
 _lock_unmerged = FirstRow(_SQL["lock_unmerged"])
 _hold = Rows(_SQL["hold"])
-_hold_bearers = Rows(_SQL["hold_bearers"])
-_hold_bearers_alone = Rows(_SQL["hold_bearers_alone"])
+_hold_bearers = Rows(_SQL["hold_bearers_for_share"])
+_hold_bearers_alone = Rows(_SQL["hold_bearers_for_update"])
 _update = Touched(_SQL["update"])
 _find_fact_keywords = Rows(_SQL["find_fact_keywords"])
 
 
 async def lock_unmerged(tx: Transaction, entity_id: UUID) -> None:
-    """Keep an entity from being merged away meanwhile; one that is gone is refused."""
+    """Lock an entity against merging; NotFound for a missing or merged one."""
     row = await _lock_unmerged(tx, id=entity_id)
     if row is None:
         raise NotFound(f"entity_id: entity {entity_id} does not exist; create it first")
@@ -53,12 +53,12 @@ async def lock_unmerged(tx: Transaction, entity_id: UUID) -> None:
 
 
 async def hold(tx: Transaction, *ids: UUID) -> dict[UUID, Row]:
-    """The entities by id, kept from any other change until the transaction ends."""
+    """Lock entities until the transaction ends; return them by id."""
     return {row["id"]: row for row in await _hold(tx, ids=ids)}
 
 
 async def hold_bearers(tx: Transaction, names: Iterable[str], *, alone: bool) -> list[Row]:
-    """Who bears one of the names, kept as they are; `alone`: nobody stores about them either."""
+    """Lock the entities with one of the names; `alone`: nobody stores facts about them either."""
     return await (_hold_bearers_alone if alone else _hold_bearers)(tx, names=list(names))
 
 
@@ -72,7 +72,7 @@ async def update(tx: Transaction, entity_id: UUID, row: Row, now: datetime) -> N
 async def find_fact_keywords(
     tx: Transaction, ids: Sequence[UUID], limit: int
 ) -> dict[UUID, list[frozenset[str]]]:
-    """The keywords of each active fact about each entity, of at most `limit` facts each."""
+    """Find the keywords of active facts about each entity, of at most `limit` facts each."""
     known: dict[UUID, list[frozenset[str]]] = {entity_id: [] for entity_id in ids}
     for row in await _find_fact_keywords(tx, ids=ids, limit=limit):
         known[row["entity_id"]].append(frozenset(row["keywords"]))

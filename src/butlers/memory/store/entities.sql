@@ -1,17 +1,17 @@
 -- {unmerged} --
--- Entities that have not been merged away, of one type or of any.
+-- Active entities, of one type or of any.
 tenant_id = :tenant_id and entity_state(metadata) = 'active'
   and (:entity_type::text is null or entity_type = :entity_type)
 
 -- lock_unmerged --
--- An entity a fact may name, kept from being merged away until the transaction ends.
+-- Lock an entity against merging until the transaction ends.
 select id, metadata ->> 'merged_into' as merged_into
 from entities
 where tenant_id = :tenant_id and id = :id
 for share
 
 -- hold --
--- Entities about to change, locked in id order so that two callers cannot wait for each other.
+-- Lock entities in id order, so that two callers cannot deadlock.
 select {entity}
 from entities
 where tenant_id = :tenant_id and id = any(:ids)
@@ -19,7 +19,7 @@ order by id
 for update
 
 -- insert --
--- A new entity, unless its name is taken.
+-- Insert an entity, unless its name is taken.
 insert into entities
   (id, tenant_id, canonical_name, entity_type, aliases, metadata, created_at, updated_at)
 values
@@ -27,27 +27,26 @@ values
 on conflict (tenant_id, canonical_name, entity_type) do nothing
 
 -- get --
--- One entity, living or merged away.
+-- Load an entity, also a merged one.
 select {entity}
 from entities
 where tenant_id = :tenant_id and id = :id
 
 -- get_by_name --
--- The one entity that bears a name, living or merged away.
+-- Load the entity with a name, also a merged one.
 select {entity}
 from entities
 where tenant_id = :tenant_id and canonical_name = :canonical_name and entity_type = :entity_type
 
 -- update --
--- An entity as it is from now on.
+-- Set the name, type, aliases and metadata of an entity.
 update entities
 set canonical_name = :canonical_name, entity_type = :entity_type, aliases = :aliases,
   metadata = :metadata, updated_at = :now
 where tenant_id = :tenant_id and id = :id
 
 -- find_by_name --
--- Living entities with the name in theirs, best tier first. Looked for by position, not by
--- pattern, so that every character of a name stands for itself.
+-- Active entities with the name in theirs, best match first; by position, as names are no patterns.
 select id, canonical_name, entity_type, aliases, name_match
 from (
   select id, canonical_name, entity_type, aliases,
@@ -67,12 +66,12 @@ order by array_position(array['exact', 'alias', 'prefix'], name_match), id = any
 limit :limit
 
 -- has_trigrams --
--- Whether the server measures spellings: the extension is there, and where we can call it.
+-- Whether the server has pg_trgm, in a schema from which we can call it.
 select to_regprocedure('similarity(text, text)') is not null
   and exists (select from pg_extension where extname = 'pg_trgm')
 
 -- find_similar --
--- Living entities not found yet that are spelled like the name, the most alike first.
+-- Find other active entities spelled like the name, most similar first.
 select id, canonical_name, entity_type, aliases
 from (
   select id, canonical_name, entity_type, aliases,
@@ -89,7 +88,7 @@ order by likeness desc, canonical_name collate "C", id
 limit :limit
 
 -- find_unmerged --
--- Living entities not found yet, the latest changed first.
+-- Find other active entities, latest changed first.
 select id, canonical_name, entity_type, aliases
 from entities
 where {unmerged}
@@ -98,11 +97,11 @@ order by updated_at desc, id
 limit :limit
 
 -- keywords --
--- The words of a text as keyword search knows them: stemmed, without those that say nothing.
+-- Return the words of a text as keyword search knows them: stemmed, without stop words.
 select tsvector_to_array(to_tsvector('english', :text))
 
 -- find_fact_keywords --
--- The keywords of what is held about each entity, one row per fact, the newest facts of each.
+-- Find the keywords of the newest active facts about each entity, one row per fact.
 select about.entity_id,
   tsvector_to_array(to_tsvector('english', known.predicate || ' ' || left(known.content, 2000)))
     as keywords
@@ -117,9 +116,12 @@ cross join lateral (
 ) known
 order by about.entity_id, known.id
 
--- {bears} --
--- A living entity that bears one of some names, its own or an alias, whatever its case.
-tenant_id = :tenant_id
+-- {strength}: share, update --
+-- hold_bearers_for_{strength} --
+-- Who bears some names, locked: for share against merging and renaming, for update against all.
+select id, canonical_name, entity_type, aliases
+from entities
+where tenant_id = :tenant_id
   and (
     lower(canonical_name) in (select lower(name) from unnest(:names::text[]) name)
     or (
@@ -131,25 +133,11 @@ tenant_id = :tenant_id
     )
   )
   and entity_state(metadata) = 'active'
-
--- hold_bearers --
--- Who bears some names, kept from being merged away or renamed until the transaction ends.
-select id, canonical_name, entity_type, aliases
-from entities
-where {bears}
 order by id
-for share
-
--- hold_bearers_alone --
--- The same, when facts are about to become theirs.
-select id, canonical_name, entity_type, aliases
-from entities
-where {bears}
-order by id
-for update
+for {strength}
 
 -- find_unlinked_facts --
--- Facts that name a subject by one of these spellings and no entity; those that hold first.
+-- Find facts about one of these spellings that have no entity, active ones first.
 select id, subject, scope, predicate, left(content, 300) as content, validity
 from facts
 where tenant_id = :tenant_id and entity_id is null and subject = any(:subjects)
@@ -157,7 +145,7 @@ order by validity = 'active' desc, created_at, id
 limit :limit
 
 -- is_unclaimed --
--- Whether an entity came to be by itself and nobody has changed it since.
+-- Whether an entity was created automatically and nobody has changed it since.
 select exists (
   select from memory_events
   where tenant_id = :tenant_id and memory_id = :id and event_type = 'entity_created'
@@ -169,14 +157,14 @@ select exists (
 )
 
 -- is_a_person --
--- Whether all words of a name are of names of people who are known.
+-- Whether every word of a name occurs in the names of known people.
 select coalesce(bool_and(exists (
   select from index_names known where known.tenant_id = :tenant_id and known.name = word
 )), false)
 from name_words(:name) word
 
 -- get_merge --
--- The last merge that still stands of which an entity is either side: what it did.
+-- Load the event of the last merge of an entity that was not undone.
 select e.payload
 from memory_events e
 join entities source on source.tenant_id = :tenant_id
@@ -188,37 +176,28 @@ order by e.sequence desc
 limit 1
 
 -- hold_facts --
--- Facts of an entity and those that shall be its own, locked in id order.
+-- Lock the facts of an entity, and those that will be, in id order.
 select id from facts
 where tenant_id = :tenant_id and (entity_id = :target_id or id = any(:ids))
 order by id
 for update
 
 -- find_facts --
--- The facts of an entity, past ones included.
+-- Find the ids of all facts of an entity, past ones included.
 select coalesce(array_agg(id order by id), '{}') from facts
 where tenant_id = :tenant_id and entity_id = :id
 
 -- find_overlapping_facts --
--- Active facts of an entity, and of those that shall be its own, that would hold at once under one
--- key.
-with moving as (
-  select id, scope, predicate, tstzrange(valid_from, valid_to) as held from facts
-  where tenant_id = :tenant_id and id = any(:ids) and validity = 'active'
-),
-own as (
-  select id, scope, predicate, tstzrange(valid_from, valid_to) as held from facts
-  where tenant_id = :tenant_id and entity_id = :target_id and validity = 'active'
-),
-pairs as (
+-- Active facts that would hold at once under one key, of an entity and of what shall be its own.
+with pairs as (
   select moving.id as moving_id, own.id as own_id
-  from moving
-  join own on own.scope = moving.scope and own.predicate = moving.predicate
-    and own.held && moving.held and own.id <> moving.id
+  from facts moving
+  join facts own on own.tenant_id = :tenant_id and own.entity_id = :target_id
+    and own.scope = moving.scope and own.predicate = moving.predicate and own.id <> moving.id
+  where moving.tenant_id = :tenant_id and moving.id = any(:ids) and are_both_current(moving, own)
 )
 select id, scope, subject, predicate, content, trust, supersedes_id, valid_from, valid_to,
-  created_at, fact_state(validity, metadata) as state,
-  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence,
+  created_at, fact_state(validity, metadata) as state, {fact_confidence} as effective_confidence,
   id in (select own_id from pairs) as is_own
 from facts
 where tenant_id = :tenant_id
@@ -226,8 +205,7 @@ where tenant_id = :tenant_id
 order by id
 
 -- supersede_facts --
--- Facts give way: each held until the one that stays began, or was told; if that was there first,
--- never.
+-- Supersede facts: each held until the winner began or was stored; never, if that was earlier.
 update facts
 set validity = 'superseded',
   valid_from = case when before.since > coalesce(before.began, '-infinity') then before.began
@@ -246,14 +224,13 @@ where facts.tenant_id = :tenant_id and facts.id = before.id
 returning facts.id, facts.valid_from, facts.valid_to
 
 -- begin --
--- Facts that were told after what gave way to them hold since then.
+-- Set when facts began to hold that have no beginning yet.
 update facts f set valid_from = settled.since
 from unnest(:winners::uuid[], :sinces::timestamptz[]) as settled (winner, since)
 where f.tenant_id = :tenant_id and f.id = settled.winner and f.valid_from is null
 
 -- succeed --
--- Facts name one that each of them replaces; the others, and what they replaced before, stay in
--- their links.
+-- Name in each fact one that it replaces; links name the others.
 update facts set supersedes_id = settled.loser
 from (
   select distinct on (winner) winner, loser
@@ -263,6 +240,6 @@ from (
 where facts.tenant_id = :tenant_id and facts.id = settled.winner
 
 -- repoint --
--- Facts become an entity's, whomever they named before.
+-- Set the entity of facts.
 update facts set entity_id = :target_id
 where tenant_id = :tenant_id and id = any(:ids)

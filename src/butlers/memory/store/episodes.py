@@ -1,18 +1,16 @@
-"""Episodes in the database."""
+"""Episodes."""
 
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, FirstValue, Rows
+from butlers.memory.store import memories
 
 _SQL = load(__file__)
 
 insert = FirstRow(_SQL["insert"])
-get_trust = FirstValue[int](_SQL["get_trust"])
-exists = FirstValue[bool](_SQL["exists"])
 get_source = FirstRow(_SQL["get_source"])
-get_by_idempotency_key = FirstRow(_SQL["get_by_idempotency_key"])
+get_by_idempotency_key = memories.get_episode_by_key
 get_last_part = FirstRow(_SQL["get_last_part"])
-get_circumstances = FirstRow(_SQL["get_circumstances"])
-find = Rows(_SQL["find"])
+find = memories.find_episodes
 find_sources = Rows(_SQL["find_sources"])
 find_texts = Rows(_SQL["find_texts"])
 find_recent = Rows(_SQL["find_recent"])

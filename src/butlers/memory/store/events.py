@@ -1,4 +1,4 @@
-"""The audit stream: appended to, never changed."""
+"""The audit log: appended to, never changed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ find_unchained = Rows(_SQL["find_unchained"])
 get_chain_head = FirstRow(_SQL["get_chain_head"])
 get_chain_number = FirstValue[int](_SQL["get_chain_number"])
 
-exists = FirstValue[bool](_SQL["exists"])
+get_sequence = FirstValue[int](_SQL["get_sequence"])
 find_history = Rows(_SQL["find_history"])
 find_before = Rows(_SQL["find_before"])
 find_after = Rows(_SQL["find_after"])

@@ -1,11 +1,11 @@
 -- append --
--- Lines of the audit stream, in the order given; whose they are, the transaction has proven.
+-- Append events in the order given, for the proven tenant and actor.
 select append_events(
   :tenant_id, :event_type, :request_id, :memory_type, :now, :ids, :memory_ids, :payloads
 )
 
 -- find_history --
--- Everything that ever happened to one memory, links to it included, in the order it happened.
+-- Find every event of a memory, and of links to it, oldest first.
 select {event}
 from (
   select {event}, sequence
@@ -25,33 +25,28 @@ from (
 ) story
 order by sequence
 
+-- get_sequence --
+-- The place of an event in the audit log.
+select sequence from memory_events where tenant_id = :tenant_id and id = :id
+
 -- find_before --
--- The newest events of a tenant, or those before one of them, newest first.
+-- Find the newest events of a tenant, or those before one of them, newest first.
 select {event}
 from memory_events
-where tenant_id = :tenant_id
-  and sequence < coalesce(
-    (select known.sequence from memory_events known
-     where known.tenant_id = :tenant_id and known.id = :event_id::uuid),
-    9223372036854775807
-  )
+where tenant_id = :tenant_id and sequence < coalesce(:sequence::bigint, 9223372036854775807)
 order by sequence desc
 limit :limit
 
 -- find_after --
--- What happened after one event, the first to happen first.
+-- Find the events after one of them, oldest first.
 select {event}
 from memory_events
-where tenant_id = :tenant_id
-  and sequence > (
-    select known.sequence from memory_events known
-    where known.tenant_id = :tenant_id and known.id = :event_id
-  )
+where tenant_id = :tenant_id and sequence > :sequence
 order by sequence
 limit :limit
 
 -- find_stored_by --
--- The memories that one actor has stored since an instant, in the order it did.
+-- Find the memories that one actor has stored since an instant, oldest first.
 select memory_id
 from memory_events
 where tenant_id = :tenant_id and created_at >= :since and actor = :actor
@@ -59,13 +54,8 @@ where tenant_id = :tenant_id and created_at >= :since and actor = :actor
 order by sequence
 limit :limit
 
--- exists --
--- Whether the tenant has this event.
-select true from memory_events where tenant_id = :tenant_id and id = :id
-
 -- find_moves --
--- How many facts and episodes went from which state to which, by day; what was before the first
--- day counts as of that day.
+-- How many facts and episodes changed state, by day; earlier ones count on the first day.
 select memory_type, event_type,
   greatest((created_at at time zone 'UTC')::date, :first_day::date) as day,
   payload ->> 'from' as was, payload ->> 'to' as became, count(*) as count
@@ -76,8 +66,7 @@ group by 1, 2, 3, 4, 5
 order by 1, 2, 3, 4, 5
 
 -- verify_chain --
--- A stretch of the chain after a place, and the first places where it does not hold: an event that
--- is gone, places that are, and what says something else than it did or was erased unannounced.
+-- Check a stretch of the chain: gaps, missing or changed events, and erased ones not recorded.
 with links as materialized (
   select c.number, c.event_id, c.marked, c.hash,
     coalesce(lag(c.number) over (order by c.number), 0) as number_before,
@@ -119,7 +108,7 @@ from checked
 order by 1
 
 -- find_unchained --
--- Events that stand in no chain: nobody told them the way events are told.
+-- Find events that are in no chain, because somebody inserted them by hand.
 select e.id as event_id, e.created_at as at, count(*) over () as faulty
 from memory_events e
 where e.tenant_id = :tenant_id and not exists (
@@ -129,7 +118,7 @@ order by e.sequence
 limit :most
 
 -- get_chain_head --
--- The last link of the chain.
+-- Load the last link of the chain.
 select number, encode(hash, 'hex') as head
 from memory_event_chain
 where tenant_id = :tenant_id
@@ -137,7 +126,7 @@ order by number desc
 limit 1
 
 -- get_chain_number --
--- Where in the chain a hash stands.
+-- Find the place of a hash in the chain.
 select number
 from memory_event_chain
 where tenant_id = :tenant_id and hash = decode(:head, 'hex')

@@ -1,4 +1,4 @@
-"""Facts in the database."""
+"""Facts."""
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -8,23 +8,21 @@ from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, FirstValue, Rows, Touched
 from butlers.memory.model import NewFact
+from butlers.memory.store import memories
 from butlers.memory.store.locks import lock_names
 
 _SQL = load(__file__)
 
 insert = Touched(_SQL["insert"])
-get_trust = FirstValue[int](_SQL["get_trust"])
 is_valid = FirstValue[bool](_SQL["is_valid"])
-exists = FirstValue[bool](_SQL["exists"])
-get_by_idempotency_key = FirstRow(_SQL["get_by_idempotency_key"])
-find = Rows(_SQL["find"])
+get_by_idempotency_key = memories.get_fact_by_key
+find = memories.find_facts
 confirm = FirstRow(_SQL["confirm"])
 retract = FirstValue[str](_SQL["retract"])
 get_retracted = FirstRow(_SQL["get_retracted"])
 get_window_before = FirstValue[list[str | None]](_SQL["get_window_before"])
 restore = Touched(_SQL["restore"])
-find_replaced = Rows(_SQL["find_replaced"])
-find_replacements = Rows(_SQL["find_replacements"])
+find_chain = Rows(_SQL["find_chain"])
 set_window = Touched(_SQL["set_window"])
 copy = Touched(_SQL["copy"])
 inherit = Touched(_SQL["inherit"])
@@ -45,41 +43,41 @@ class FactKey:
 
     @classmethod
     def of(cls, new: NewFact) -> "FactKey":
-        """The key that a new fact will have."""
+        """Return the key of a new fact."""
         return cls(new.scope, new.predicate, new.subject, new.entity_id)
 
     @property
     def name(self) -> str:
-        """A text equal for equal keys and different for different ones."""
+        """Return a text that is equal for equal keys alone."""
         about = f"entity\x1f{self.entity_id}" if self.entity_id else f"subject\x1f{self.subject}"
         return "\x1f".join((self.scope, self.predicate, about))
 
     @property
     def about(self) -> str:
-        """A text equal for all keys of one subject, whatever its capitals; no key's name."""
+        """Return a text that is equal for all keys of one subject, whatever its capitals."""
         return f"entity {self.entity_id}" if self.entity_id else self.subject.casefold()
 
 
 async def hold_keys(tx: Transaction, *keys: FactKey) -> None:
-    """Nobody else stores under these keys, or about their subjects, until the transaction ends."""
+    """Lock keys, and all facts about their subjects, until the transaction ends."""
     await lock_names(tx, "fact", *(name for key in keys for name in (key.name, key.about)))
 
 
 async def hold_idempotency_keys(tx: Transaction, *keys: str) -> None:
-    """Nobody else stores a fact under these idempotency keys until the transaction ends."""
+    """Lock idempotency keys of facts until the transaction ends."""
     await lock_names(tx, "fact.once", *keys)
 
 
 async def get_active(tx: Transaction, key: FactKey, at: datetime) -> Row | None:
-    """The fact that holds under the key at a time, or None."""
+    """Load the fact that is valid under a key at a time, or None."""
     return await _get_active(tx, at=at, **asdict(key))
 
 
 async def find_active(tx: Transaction, key: FactKey, content: str) -> list[Row]:
-    """The facts under a key that are believed, and whether each says the same."""
+    """Find the active facts under a key, and whether each says the same."""
     return await _find_active(tx, content=content, **asdict(key))
 
 
 async def find_by_key(tx: Transaction, key: FactKey, content: str) -> list[Row]:
-    """The facts under a key that are told of some time, and whether each says the same."""
+    """Find active and past facts under a key, and whether each says the same."""
     return await _find_by_key(tx, content=content, **asdict(key))

@@ -1,5 +1,5 @@
 -- {under_key} --
--- The facts under a key: scope and predicate of an entity, or else of a subject.
+-- Facts with a key: scope and predicate of an entity, or of a subject without one.
 tenant_id = :tenant_id and scope = :scope and predicate = :predicate
   and case
     when :entity_id::uuid is null then entity_id is null and subject = :subject
@@ -7,42 +7,41 @@ tenant_id = :tenant_id and scope = :scope and predicate = :predicate
   end
 
 -- get_active --
--- The fact that holds under a key at a time.
+-- Load the fact that is valid under a key at a time.
 select id, content, permanence, trust from facts
 where {under_key} and validity = 'active' and is_within(valid_from, valid_to, :at)
 
 -- {not_retracted} --
--- What the placing of another fact asks of one.
+-- The columns of existing facts that decide where a new one is placed in time.
 select id, validity, valid_from, valid_to, coalesce(valid_from, said_at, created_at) as since,
   is_same_content(content, :content) as says_same, trust, fact_state(validity, metadata) as was
 from facts
 
 -- find_active --
--- Facts under a key that are believed, whenever they hold.
+-- Find the active facts under a key, of any time.
 {not_retracted}
 where {under_key} and validity = 'active'
 order by valid_from nulls first, id
 
 -- find_by_key --
--- Facts under a key that are told of some time: believed, replaced or faded, but for those that
--- never held.
+-- Facts under a key that hold at some time: active, superseded or expired, with a window.
 {not_retracted}
 where {under_key} and validity in ('active', 'superseded', 'expired')
   and not coalesce(valid_from = valid_to, false)
 order by valid_from nulls first, id
 
 -- set_window --
--- A fact holds at another time; perhaps it gave way.
+-- Set the validity window and the validity of a fact.
 update facts set valid_from = :valid_from, valid_to = :valid_to, validity = :validity
 where tenant_id = :tenant_id and id = :id
 
 -- copy --
--- A fact, once more for another time in which it holds.
+-- Copy a fact for another validity window.
 insert into facts ({copied})
 select {copy} from facts where tenant_id = :tenant_id and id = :id
 
 -- inherit --
--- A fact was used as often, and as lately, as the one in whose place it is.
+-- Add the usage of a fact to the one that replaces it.
 update facts
 set reference_count = facts.reference_count + before.reference_count,
   last_referenced_at = greatest(facts.last_referenced_at, before.last_referenced_at)
@@ -51,37 +50,16 @@ where facts.tenant_id = :tenant_id and facts.id = :id
   and before.tenant_id = :tenant_id and before.id = :before_id
 
 -- insert --
--- A new fact, confirmed by its birth or as another was.
+-- Insert a fact.
 insert into facts ({new_fact}) values ({new_fact_values})
 
--- get_by_idempotency_key --
--- The fact stored under a key.
-select id, supersedes_id from facts
-where tenant_id = :tenant_id and idempotency_key = :idempotency_key
-
--- get_trust --
--- How far a fact is trusted.
-select trust from facts where tenant_id = :tenant_id and id = :id
-
--- exists --
--- Whether the tenant has this fact.
-select true from facts where tenant_id = :tenant_id and id = :id
-
 -- is_valid --
--- Whether a fact holds now, at a time, or by what was believed at one.
+-- Whether a fact is valid now, at a time, or by what was believed at one.
 select is_fact_valid(facts, :now, :as_of, :known_at) from facts
 where tenant_id = :tenant_id and id = :id
 
--- find --
--- Facts as they are, without counting it as a use.
-select {fact}
-from facts
-where tenant_id = :tenant_id and id = any(:ids)
-order by created_at desc, id
-
 -- confirm --
--- An active fact is sure again, however sure it was at first; fading ends at once. Read once: a GiST
--- index read again in the statement that first splits it may lose entries of rows that are there.
+-- Confirm an active fact; fading ends. Read once, as a GiST index that splits may lose entries.
 with before as materialized (
   select id, last_confirmed_at as was_confirmed_at, confidence as was_confidence,
     fact_state(validity, metadata) as was
@@ -97,7 +75,7 @@ where facts.tenant_id = :tenant_id and facts.id = before.id
 returning before.was_confirmed_at, before.was_confidence, before.was
 
 -- retract --
--- A fact that is no longer held; one already retracted stays as it is.
+-- Retract a fact; one already retracted is left as it is.
 update facts
 set validity = 'retracted'
 from (
@@ -108,7 +86,7 @@ where facts.tenant_id = :tenant_id and facts.id = before.id
 returning before.was
 
 -- get_retracted --
--- A retracted fact, its key, and the state its last retraction took it from.
+-- Load a retracted fact, its key, and the state it was retracted from.
 select id, subject, predicate, scope, entity_id, valid_from, valid_to,
   metadata ->> 'status' = 'fading' as is_fading,
   (
@@ -121,7 +99,7 @@ from facts
 where tenant_id = :tenant_id and id = :id and validity = 'retracted'
 
 -- get_window_before --
--- The window that a fact had before another took its place.
+-- Load the validity window that a fact had before another superseded it.
 select payload -> 'window' -> 'from' from memory_events
 where tenant_id = :tenant_id and memory_id = :id and event_type = 'fact_superseded'
   and payload ->> 'superseded_by' = :by
@@ -129,42 +107,30 @@ order by sequence desc
 limit 1
 
 -- restore --
--- A retracted fact is what it was before, in what is left of its time.
+-- Restore a retracted fact to a validity and a window.
 update facts set validity = :validity, valid_from = :valid_from, valid_to = :valid_to
 where tenant_id = :tenant_id and id = :id and validity = 'retracted'
 
--- find_replaced --
--- The facts a fact replaced, directly and through each other, the latest replaced first.
+-- find_chain --
+-- Find what a fact replaced, latest first (`way` -1), or what replaced it, earliest first (1).
 with recursive chain (id, replaced_at) as (
-  select target_id, created_at from memory_links
-  where tenant_id = :tenant_id and source_type = 'fact' and source_id = :id
-    and target_type = 'fact' and relation = 'supersedes'
+  select :id::uuid, null::timestamptz
   union
-  select l.target_id, l.created_at
+  select step.id, step.created_at
   from chain c
-  join memory_links l on l.tenant_id = :tenant_id and l.source_type = 'fact'
-    and l.source_id = c.id and l.target_type = 'fact' and l.relation = 'supersedes'
+  cross join lateral (
+    select target_id as id, created_at from memory_links
+    where tenant_id = :tenant_id and source_type = 'fact' and source_id = c.id
+      and target_type = 'fact' and relation = 'supersedes' and :way::integer < 0
+    union all
+    select source_id, created_at from memory_links
+    where tenant_id = :tenant_id and target_type = 'fact' and target_id = c.id
+      and source_type = 'fact' and relation = 'supersedes' and :way > 0
+  ) step
 )
 select f.id, f.content, f.validity, f.created_at, c.replaced_at
 from chain c
 join facts f on f.tenant_id = :tenant_id and f.id = c.id
-order by c.replaced_at desc, f.created_at desc, f.id desc
-limit :limit
-
--- find_replacements --
--- The facts that replaced a fact, directly and through each other, the first to do so first.
-with recursive chain (id, replaced_at) as (
-  select source_id, created_at from memory_links
-  where tenant_id = :tenant_id and target_type = 'fact' and target_id = :id
-    and source_type = 'fact' and relation = 'supersedes'
-  union
-  select l.source_id, l.created_at
-  from chain c
-  join memory_links l on l.tenant_id = :tenant_id and l.target_type = 'fact'
-    and l.target_id = c.id and l.source_type = 'fact' and l.relation = 'supersedes'
-)
-select f.id, f.content, f.validity, f.created_at, c.replaced_at
-from chain c
-join facts f on f.tenant_id = :tenant_id and f.id = c.id
-order by c.replaced_at, f.created_at, f.id
+where c.replaced_at is not null
+order by :way * extract(epoch from c.replaced_at), :way * extract(epoch from f.created_at), f.id
 limit :limit

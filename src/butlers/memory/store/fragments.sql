@@ -1,40 +1,62 @@
+-- {fact_confidence} --
+-- Confidence of a fact after decay.
+effective_confidence(confidence, decay_rate, last_confirmed_at, :now)
+
 -- {fact_details} --
--- What a reader is told of a fact beside what it says.
-{fact_columns}, fact_state(validity, metadata) as state,
-  effective_confidence(confidence, decay_rate, last_confirmed_at, :now) as effective_confidence
+-- What readers get of a fact beside its text.
+{fact_columns}, fact_state(validity, metadata) as state, {fact_confidence} as effective_confidence
 
 -- {fact} --
--- A whole fact.
+-- All columns of a fact that readers get.
 id, tenant_id, subject, predicate, content, {fact_details},
   in_doubt(tenant_id, 'fact', id, :now, null, null) as in_doubt
 
 -- {rule_confidence} --
--- What is left of a rule's confidence now.
+-- Confidence of a rule after decay.
 effective_confidence(confidence, decay_rate, last_confirmed_at, :now, confidence_floor)
 
 -- {rule_details} --
--- What a reader is told of a rule beside what it says.
+-- What readers get of a rule beside its text.
 {rule_columns}, has_only_own_reports(tenant_id, id, stored_by) as own_marks,
   rule_state(metadata, quarantined) as state, {rule_confidence} as effective_confidence,
   in_doubt(tenant_id, 'rule', id, :now, null, null) as in_doubt
 
 -- {rule} --
--- A whole rule.
+-- All columns of a rule that readers get.
 id, tenant_id, content, {rule_details}
 
 -- {episode} --
--- A whole episode.
+-- All columns of an episode that readers get.
 id, tenant_id, butler, session_id, content, retry_count, last_error, {episode_columns},
   outdated_by(tenant_id, id, :now, null, null) as outdated_by
 
 -- {entity} --
--- A whole entity.
+-- All columns of an entity.
 id, canonical_name, entity_type, aliases, metadata, created_at, updated_at
 
 -- {event} --
--- One line of the audit stream as it is read.
+-- The columns of an event that readers get.
 id, event_type, actor, request_id, memory_type, memory_id, payload, created_at
 
 -- {link} --
--- The columns of a link as it is written.
+-- The columns of a new link.
 tenant_id, source_type, source_id, target_type, target_id, relation, created_at
+
+-- {drawn} --
+-- Which memory was drawn from which episode, by its own row or by a link.
+(
+    select tenant_id, 'fact' as kind, id, source_episode_id as episode_id from facts
+    union all
+    select tenant_id, 'rule', id, source_episode_id from rules
+    union all
+    select tenant_id, source_type, source_id, target_id from memory_links
+    where target_type = 'episode' and relation = 'derived_from'
+  ) drawn
+
+-- {others_of_key} --
+-- Other active facts under the key of a fact `f`; a window they overlap has to follow.
+select from facts o
+  where o.tenant_id = :tenant_id and o.id <> f.id and o.validity = 'active'
+    and fact_key(o.scope, o.entity_id, o.subject, o.predicate)
+      = fact_key(f.scope, f.entity_id, f.subject, f.predicate)
+    and tstzrange(o.valid_from, o.valid_to)

@@ -31,7 +31,7 @@ async def insert(tx: Transaction, link: Link, now: datetime) -> bool:
 
 
 def ends(link: Link) -> dict[str, Any]:
-    """A link by its columns."""
+    """Return the columns of a link."""
     return {
         "source_type": link.source.type,
         "source_id": link.source.id,
@@ -42,14 +42,14 @@ def ends(link: Link) -> dict[str, Any]:
 
 
 async def get_relation(tx: Transaction, link: Link) -> str | None:
-    """How two memories are linked; None where they are not."""
+    """Load how two memories are linked; None where they are not."""
     both = ends(link)
     del both["relation"]
     return await _get_relation(tx, **both)
 
 
 async def find(tx: Transaction, memory: MemoryRef, direction: Direction) -> list[Row]:
-    """The links of one memory in the wanted directions, oldest first."""
+    """Find the links of one memory in the wanted directions, oldest first."""
     return await _find(
         tx,
         memory_type=memory.type,

@@ -1,17 +1,17 @@
 -- insert --
--- A link from a memory to another; one that exists already is left as it is.
+-- Insert a link; one that exists is left as it is.
 insert into memory_links ({link})
 values (:tenant_id, :source_type, :source_id, :target_type, :target_id, :relation, :now)
 on conflict do nothing
 
 -- get_relation --
--- How one memory is linked to another; two share one link.
+-- Load how one memory is linked to another; there is at most one link between two.
 select relation from memory_links
 where tenant_id = :tenant_id and source_type = :source_type and source_id = :source_id
   and target_type = :target_type and target_id = :target_id
 
 -- supersede --
--- Links from winner to loser; two memories share one link, so an older kind gives way.
+-- Link winners to losers; the new link replaces one of another kind.
 insert into memory_links ({link})
 select f.tenant_id, 'fact', settled.winner, 'fact', f.id, 'supersedes', :now
 from facts f
@@ -21,28 +21,22 @@ on conflict on constraint memory_links_pkey
 do update set relation = excluded.relation
 
 -- keep_sources --
--- What was drawn from episodes still says so once they are gone.
+-- Link what was drawn from episodes to them, before they are deleted.
 insert into memory_links ({link})
-select drawn.tenant_id, drawn.memory_type, drawn.id, 'episode', drawn.episode_id, 'derived_from',
-  :now
-from (
-  select tenant_id, 'fact' as memory_type, id, source_episode_id as episode_id from facts
-  where tenant_id = :tenant_id and source_episode_id = any(:ids)
-  union all
-  select tenant_id, 'rule', id, source_episode_id from rules
-  where tenant_id = :tenant_id and source_episode_id = any(:ids)
-) drawn
+select tenant_id, kind, id, 'episode', episode_id, 'derived_from', :now
+from {drawn}
+where tenant_id = :tenant_id and episode_id = any(:ids)
 on conflict do nothing
 
 -- find_sources --
--- What a fact was drawn from.
+-- Find what a fact was drawn from.
 select target_type as kind, target_id as id from memory_links
 where tenant_id = :tenant_id and source_type = 'fact' and source_id = :id
   and relation = 'derived_from'
 order by target_type, target_id
 
 -- find --
--- The links of one memory in the wanted directions, a thousand at most.
+-- Find the links of one memory in the wanted directions, a thousand at most.
 select source_type, source_id, target_type, target_id, relation, created_at
 from memory_links
 where tenant_id = :tenant_id
@@ -54,7 +48,7 @@ order by created_at, source_id, target_id, source_type, target_type
 limit 1000
 
 -- {resting} --
--- What rests on some memories, directly or through others.
+-- What depends on some memories, directly or through others.
 resting (kind, id) as (
   select l.source_type, l.source_id from memory_links l
   join unnest(:types::text[], :ids::uuid[]) as g (kind, id)
@@ -67,7 +61,7 @@ resting (kind, id) as (
 )
 
 -- {doubted} --
--- Those of the resting that are in use, each with what it rests on that does not stand.
+-- Those of them that are current and in doubt, with the reasons.
 select d.memory_type, d.id, d.subject, d.predicate, d.content, d.created_at, d.in_doubt
 from (
   select 'fact' as memory_type, f.id, f.subject, f.predicate, left(f.content, :excerpt) as content,
@@ -85,12 +79,12 @@ order by d.created_at desc, d.id
 limit :limit
 
 -- find_fallen --
--- What is in doubt of all that rests on some memories.
+-- Find memories in doubt among those that depend on some memories.
 with recursive {resting}
 {doubted}
 
 -- find_doubted --
--- What is in doubt of all there is.
+-- Find all memories in doubt.
 with resting (kind, id) as (
   select distinct source_type, source_id from memory_links
   where tenant_id = :tenant_id and relation = 'depends_on'
@@ -98,12 +92,12 @@ with resting (kind, id) as (
 {doubted}
 
 -- depends_on --
--- Whether a memory is among what rests on another.
+-- Whether a memory depends on another.
 with recursive {resting}
 select true from resting where kind = :kind and id = :id
 
 -- unlink --
--- What a memory rests on and does not stand, or is in doubt itself, carries it no longer.
+-- Delete the dependencies of a memory on what is not current or in doubt.
 with lost as materialized (
   select l.target_type, l.target_id from memory_links l
   where l.tenant_id = :tenant_id and l.source_type = :kind and l.source_id = :id
@@ -120,7 +114,7 @@ where l.tenant_id = :tenant_id and l.source_type = :kind and l.source_id = :id
 returning l.source_type, l.source_id, l.target_type, l.target_id, l.relation
 
 -- find_grounds --
--- What a memory rests on directly, whether each stands at a time, and what happened to it last.
+-- Find what a memory depends on, whether each is current, and its last change of state.
 select g.memory_type, g.id, g.subject, g.predicate, g.content, g.state, g.stands, g.valid_to,
   e.event_type, e.created_at as happened_at, e.actor
 from (

@@ -1,4 +1,4 @@
-"""Taking turns: whoever names the same thing waits until the other's transaction has ended."""
+"""Locks on names, held until the transaction ends."""
 
 from butlers.db.postgres import Transaction
 from butlers.db.queries import load
@@ -10,6 +10,6 @@ _take_turns = Rows(_SQL["take_turns"])
 
 
 async def lock_names(tx: Transaction, subject: str, *names: str) -> None:
-    """Nobody else of the tenant goes on under these names until the transaction ends."""
+    """Lock names of a tenant until the transaction ends."""
     whole = ["\x1f".join((f"butlers.{subject}", tx.tenant_id, name)) for name in names]
     await _take_turns(tx, names=whole)

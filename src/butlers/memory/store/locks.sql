@@ -1,4 +1,4 @@
 -- take_turns --
--- Whoever takes turns under one of these names waits for the others, always in the same order.
+-- Take advisory locks on names until the transaction ends, always in the same order.
 select pg_advisory_xact_lock(hashtextextended(name, 0))
 from (select distinct unnest(:names::text[]) as name order by 1) ordered

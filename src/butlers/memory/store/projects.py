@@ -1,4 +1,4 @@
-"""The projects that sessions worked in."""
+"""Projects that sessions work in."""
 
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, Rows, Touched

@@ -1,10 +1,10 @@
 -- {proposal} --
--- A whole proposal.
+-- The columns of a proposal that readers get.
 id, butler, kind, target_type, target_id, proposed, source_episode_ids, reason, status, created_at,
   proposed_by, decided_at, decided_by
 
 -- insert --
--- A new proposal; what was proposed before from the same episodes is left as it is.
+-- Insert a proposal; one that the same episodes led to before is left as it is.
 insert into memory_proposals
   (tenant_id, id, butler, kind, target_type, target_id, proposed, source_episode_ids, reason,
    idempotency_key, created_at, proposed_by)
@@ -14,12 +14,12 @@ values
 on conflict (tenant_id, idempotency_key) do nothing
 
 -- get_by_idempotency_key --
--- What became of what was proposed under a key.
+-- Load the state of the proposal with an idempotency key.
 select id, status from memory_proposals
 where tenant_id = :tenant_id and idempotency_key = :idempotency_key
 
 -- find_waiting --
--- What waits for a yes, oldest first, with what the memory it is about says now.
+-- Find proposals that wait, oldest first, with the present text of their target.
 select {proposal}, coalesce(
     (select content from facts f
      where f.tenant_id = :tenant_id and f.id = p.target_id and p.target_type = 'fact'),
@@ -31,59 +31,41 @@ where tenant_id = :tenant_id and status = 'waiting'
 order by created_at, id
 limit :limit
 
--- count_waiting --
--- How many wait for a yes.
-select count(*) from memory_proposals where tenant_id = :tenant_id and status = 'waiting'
-
 -- lock --
--- One that waits, kept from everybody else until the transaction ends.
+-- Lock a proposal that waits until the transaction ends.
 select {proposal} from memory_proposals
 where tenant_id = :tenant_id and id = :id and status = 'waiting'
 for update
 
 -- decide --
--- A proposal was decided.
+-- Record the decision on a proposal.
 update memory_proposals set status = :status, decided_at = :now, decided_by = :decided_by
 where tenant_id = :tenant_id and id = :id
 
 -- insert_claim --
--- What an agent was shown.
+-- Insert a claim: the episodes, and what the agent was shown with them.
 insert into memory_claims
   (tenant_id, id, butler, episode_ids, fact_ids, rule_ids, entity_ids, created_at)
 values (:tenant_id, :id, :butler, :episode_ids, :fact_ids, :rule_ids, :entity_ids, :now)
 
--- delete_claim --
--- Nobody comes back for a claim that old.
-delete from memory_claims where tenant_id = :tenant_id and created_at < :before
+-- delete_claims --
+-- Delete the claims made before a time; all of them without one.
+delete from memory_claims
+where tenant_id = :tenant_id and created_at < coalesce(:before::timestamptz, 'infinity')
 
 -- get_claim --
--- One claim.
+-- Load a claim.
 select id, butler, episode_ids, fact_ids, rule_ids, entity_ids from memory_claims
 where tenant_id = :tenant_id and id = :id
 
 -- find_claimed_episodes --
--- The claimed episodes that are still held, in the order they were shown.
+-- Find the claimed episodes that are still leased, in the order they were shown.
 select id, content, importance, created_at, author from episodes
 where tenant_id = :tenant_id and id = any(:ids) and leased_by = :run_id
 order by array_position(:ids::uuid[], id)
 
--- find_claimed_facts --
--- The facts that were shown and still hold, in the order they were shown.
-select id, subject, predicate, content, scope, entity_id, permanence, importance, tags
-from facts
-where tenant_id = :tenant_id and id = any(:ids) and validity = 'active'
-order by array_position(:ids::uuid[], id)
-
--- find_claimed_rules --
--- The rules that were shown and are still in use, in the order they were shown.
-select id, content, maturity
-from rules
-where tenant_id = :tenant_id and id = any(:ids) and rule_state(metadata) <> 'forgotten'
-  and quarantined is null
-order by array_position(:ids::uuid[], id)
-
 -- find_claimed_entities --
--- The entities that were shown and still live, in the order they were shown.
+-- Find the active entities of a claim, in the order they were shown.
 select id, canonical_name, entity_type, aliases,
   metadata ->> 'scope' is not distinct from 'global' as is_known_to_all
 from entities

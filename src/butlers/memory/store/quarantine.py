@@ -1,4 +1,4 @@
-"""What waits in quarantine."""
+"""Memories in quarantine."""
 
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, FirstValue, OnlyRow, Rows, Touched

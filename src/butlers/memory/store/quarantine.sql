@@ -1,8 +1,6 @@
--- find --
--- What waits in quarantine, the longest waiting first.
-select memory_type, id, content, subject, predicate, quarantined as reason, origin, trust,
-  stored_by, scope, created_at
-from (
+-- {held} --
+-- Memories in quarantine.
+(
   select 'episode' as memory_type, id, content, null as subject, null as predicate, quarantined,
     origin, trust, stored_by, butler as scope, created_at
   from episodes
@@ -19,60 +17,49 @@ from (
   where tenant_id = :tenant_id and quarantined is not null
     and rule_state(metadata) <> 'forgotten'
 ) held
+
+-- find --
+-- Find memories in quarantine, oldest first.
+select memory_type, id, content, subject, predicate, quarantined as reason, origin, trust,
+  stored_by, scope, created_at
+from {held}
 order by created_at, id
 limit :limit
 
 -- count_waiting --
--- How much waits for a person: in quarantine, and as a proposal.
-select (
-    select count(*) from episodes
-    where tenant_id = :tenant_id and quarantined is not null
-      and episode_state(expires_at, :now) <> 'expired'
-  ) + (
-    select count(*) from facts where tenant_id = :tenant_id and validity = 'quarantined'
-  ) + (
-    select count(*) from rules
-    where tenant_id = :tenant_id and quarantined is not null
-      and rule_state(metadata) <> 'forgotten'
-  ) as held,
+-- Count what waits for a person: memories in quarantine, and proposals.
+select
+  (select count(*) from {held}) as held,
   (
     select count(*) from memory_proposals where tenant_id = :tenant_id and status = 'waiting'
   ) as proposed
 order by 1
 
 -- lock_fact --
--- A fact in quarantine, kept from everybody else until the transaction ends.
+-- Lock a fact in quarantine until the transaction ends.
 select scope, predicate, subject, entity_id, content, said_at, valid_from, valid_to from facts
 where tenant_id = :tenant_id and id = :id and validity = 'quarantined'
 for update
 
 -- release_fact --
--- A fact holds from now on, in the place of another perhaps.
+-- Release a fact from quarantine; it may supersede another.
 update facts
 set validity = 'active', quarantined = null, supersedes_id = :supersedes_id,
   last_confirmed_at = :now, valid_from = :valid_from, valid_to = :valid_to
 where tenant_id = :tenant_id and id = :id and validity = 'quarantined'
 
 -- release_rule --
--- A rule is in use from now on.
+-- Release a rule from quarantine.
 update rules set quarantined = null, last_confirmed_at = :now
 where tenant_id = :tenant_id and id = :id and quarantined is not null
   and rule_state(metadata) <> 'forgotten'
 
 -- release_episode --
--- An episode is found and read from now on.
+-- Release an episode from quarantine.
 update episodes set quarantined = null
 where tenant_id = :tenant_id and id = :id and quarantined is not null
   and episode_state(expires_at, :now) <> 'expired'
 
 -- is_quarantined --
--- Whether a memory waits in quarantine.
-select true from episodes
-where tenant_id = :tenant_id and id = :id and quarantined is not null
-  and episode_state(expires_at, :now) <> 'expired'
-union all
-select true from facts where tenant_id = :tenant_id and id = :id and validity = 'quarantined'
-union all
-select true from rules
-where tenant_id = :tenant_id and id = :id and quarantined is not null
-  and rule_state(metadata) <> 'forgotten'
+-- Whether a memory is in quarantine.
+select true from {held} where id = :id

@@ -1,4 +1,4 @@
-"""Episodes and facts that have to go: cleanup, bin, retention of unread episodes, decay sweep."""
+"""Cleanup of episodes, the bin, unread episodes, and the decay of facts and rules."""
 
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, FirstValue, OnlyRow, OnlyValue, Rows, Touched

@@ -1,25 +1,21 @@
 -- {is_evidence} --
--- Whether something waits for a person that was drawn from an episode.
-(
-    exists (
-      select from memory_proposals p
-      where p.tenant_id = :tenant_id and p.status = 'waiting'
-        and episodes.id = any(p.source_episode_ids)
-    )
-    or exists (
-      select from facts f
-      where f.tenant_id = :tenant_id and f.source_episode_id = episodes.id
-        and f.validity = 'quarantined'
-    )
-    or exists (
-      select from rules r
-      where r.tenant_id = :tenant_id and r.source_episode_id = episodes.id
-        and rule_state(r.metadata, r.quarantined) = 'quarantined'
-    )
+-- Whether something drawn from an episode waits for a person.
+exists (
+    select from (
+      select unnest(source_episode_ids) as id from memory_proposals
+      where tenant_id = :tenant_id and status = 'waiting'
+      union all
+      select source_episode_id from facts
+      where tenant_id = :tenant_id and validity = 'quarantined'
+      union all
+      select source_episode_id from rules
+      where tenant_id = :tenant_id and rule_state(metadata, quarantined) = 'quarantined'
+    ) waiting
+    where waiting.id = episodes.id
   )
 
 -- claim_expired --
--- Expired episodes, the longest expired first; not those that a consolidation is reading now.
+-- Lock expired episodes, longest expired first, except those under a lease.
 select id from episodes
 where tenant_id = :tenant_id and expires_at < :now
   and (leased_until is null or leased_until <= :now) and not {is_evidence}
@@ -28,7 +24,7 @@ limit :limit
 for update skip locked
 
 -- claim_surplus --
--- The oldest consolidated episodes beyond what may be kept, never one that still has to be read.
+-- Lock the oldest consolidated episodes beyond the number to keep.
 select id from episodes
 where tenant_id = :tenant_id and consolidation_status = 'consolidated' and quarantined is null
   and (leased_until is null or leased_until <= :now) and not {is_evidence}
@@ -39,11 +35,11 @@ limit least(
 for update skip locked
 
 -- count_remaining --
--- How many episodes the tenant has.
+-- Count the episodes of the tenant.
 select count(*) from episodes where tenant_id = :tenant_id
 
 -- put_in_bin --
--- Claimed episodes go to the bin, leases and what can be made anew left out.
+-- Copy episodes to the bin, without leases and columns that can be derived.
 insert into binned_episodes (tenant_id, episode_id, binned_at, reason, episode)
 select e.tenant_id, e.id, :now, :reason, to_jsonb(e) - array[
     'embedding', 'embedding_version_id', 'search_vector', 'leased_until', 'leased_by',
@@ -53,13 +49,13 @@ from episodes e
 where e.tenant_id = :tenant_id and e.id = any(:ids)
 
 -- delete_episodes --
--- Episodes that are in the bin are nowhere else; what they were.
+-- Delete episodes that are in the bin.
 delete from episodes
 where tenant_id = :tenant_id and id = any(:ids)
 returning id, butler, consolidation_status, created_at, expires_at
 
 -- find_binned --
--- What lies in the bin, the latest first.
+-- Find the episodes in the bin, latest first.
 select episode_id as id, binned_at, reason, episode ->> 'butler' as butler,
   episode ->> 'content' as content, episode ->> 'consolidation_status' as consolidation_status,
   (episode ->> 'created_at')::timestamptz as created_at
@@ -69,18 +65,17 @@ order by binned_at desc, episode_id
 limit :limit
 
 -- get_binned_content --
--- What an episode in the bin says.
+-- Load the text of an episode in the bin.
 select episode ->> 'content' from binned_episodes
 where tenant_id = :tenant_id and episode_id = :id
 
 -- take_from_bin --
--- An episode leaves the bin.
+-- Delete an episode from the bin.
 delete from binned_episodes
 where tenant_id = :tenant_id and episode_id = :id
 
 -- restore_binned --
--- An episode is again what it was, with vector, words and expiry of its own; none if what it was
--- stored under has been taken meanwhile.
+-- Restore an episode from the bin with a new vector and expiry, unless its key is taken.
 insert into episodes
   ({binned}, tenant_id, expires_at, embedding, embedding_version_id, search_vector)
 select {from_bin}, b.tenant_id, :expires_at::timestamptz, :embedding::vector,
@@ -92,7 +87,7 @@ on conflict (tenant_id, idempotency_key) where idempotency_key is not null do no
 returning consolidation_status
 
 -- empty_bin --
--- What has lain in the bin for long enough is gone for good, the longest there first.
+-- Delete episodes from the bin for good, oldest first.
 delete from binned_episodes
 where tenant_id = :tenant_id and episode_id in (
   select episode_id from binned_episodes
@@ -103,23 +98,21 @@ where tenant_id = :tenant_id and episode_id in (
 returning episode_id as id, binned_at, reason
 
 -- {unread} --
--- What nobody has read.
+-- Episodes that are not consolidated.
 tenant_id = :tenant_id and consolidation_status <> 'consolidated'
 
 -- count_unread --
--- How much nobody has read, and since when the oldest of it waits to be.
+-- Count unread episodes, their bytes, and those that wait, with the time of the oldest.
 select count(*) as episodes, coalesce(sum(octet_length(content)), 0)::bigint as bytes,
-  count(*) filter (
-    where consolidation_status <> 'dead_letter' and quarantined is null
-  ) as waiting,
-  min(created_at) filter (
-    where consolidation_status <> 'dead_letter' and quarantined is null
-  ) as oldest_at
-from episodes
+  count(*) filter (where is_waiting) as waiting,
+  min(created_at) filter (where is_waiting) as oldest_at
+from episodes, lateral (
+  select consolidation_status <> 'dead_letter' and quarantined is null
+) state (is_waiting)
 where {unread}
 
 -- get_newest_beyond --
--- The newest of what is too much, counted from the newest on; none within the bound.
+-- Find the newest unread episode beyond the bounds, counted from the newest.
 select created_at, id
 from (
   select created_at, id, row_number() over newest as number,
@@ -133,14 +126,13 @@ order by created_at desc, id desc
 limit 1
 
 -- is_due --
--- Whether anything that nobody has read expires before long, or strangely late.
+-- Whether an unread episode expires soon, or much too late.
 select true from episodes
 where {unread} and (expires_at < :until or expires_at > :furthest)
 limit 1
 
 -- keep_unread --
--- What soon expires is moved on, all dead letters and others within the bound, but for what somebody
--- asked to forget, which expires the moment that was told. What was moved too far comes back.
+-- Move the expiry of unread episodes on, or back if too far; not of those that were forgotten.
 with expiring as (
   select id, expires_at as was from episodes
   where {unread}
@@ -172,81 +164,63 @@ from expiring
 where episodes.tenant_id = :tenant_id and episodes.id = expiring.id
 returning episodes.id, expiring.was, episodes.expires_at
 
--- {judged} --
--- What is made of a memory by what is left of its confidence.
-cross join lateral (
-  select case
-    when effective_confidence < :expiry_threshold then 'spent'
-    when effective_confidence < :retrieval_threshold then 'fading'
-    else 'active'
-  end
-) judged (verdict)
+-- {kind}: fact, rule --
+-- {fading_fact} --
+-- Facts that lose confidence with time.
+tenant_id = :tenant_id and validity = 'active' and decay_rate > 0
 
--- get_next_facts --
--- How many facts that can fade come next in id order, and the last of them.
-select count(*) as checked, (array_agg(id order by id desc))[1] as last
-from (
-  select id from facts
-  where tenant_id = :tenant_id and validity = 'active' and decay_rate > 0 and id > :after
-  order by id
-  limit :limit
-) page
+-- {fading_rule} --
+-- Rules that lose confidence with time.
+tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
+  and decay_rate > 0
 
--- fade_facts --
--- The facts of a page go where their confidence puts them. Here as below, a row that somebody is
--- changing right now is left to the next sweep, so that none waits for the other.
-with due as (
-  select id, fact_state(validity, metadata) as was, verdict, effective_confidence
-  from facts
-  cross join lateral (
-    select effective_confidence(confidence, decay_rate, last_confirmed_at, :now)
-  ) measured (effective_confidence)
-  {judged}
-  where tenant_id = :tenant_id and validity = 'active' and decay_rate > 0
-    and id > :after and id <= :last and verdict <> fact_state(validity, metadata)
-  order by id
-  for no key update of facts skip locked
-)
-update facts
-set validity = case when verdict = 'spent' then 'expired' else validity end,
-  metadata = case
-    when verdict = 'fading' then metadata || '{"status": "fading"}'
-    when verdict = 'active' then metadata - 'status'
+-- {faded_fact} --
+-- A fact with too little confidence left expires.
+validity = case when verdict = 'spent' then 'expired' else validity end,
+  metadata = case verdict
+    when 'fading' then metadata || '{"status": "fading"}'
+    when 'active' then metadata - 'status'
     else metadata
   end
-from due
-where facts.tenant_id = :tenant_id and facts.id = due.id
-returning due.id, due.was, due.verdict, due.effective_confidence
 
--- get_next_rules --
--- How many rules that can fade come next in id order, and the last of them.
+-- {faded_rule} --
+-- A rule with too little confidence left is forgotten.
+metadata = case verdict
+    when 'spent' then metadata || '{"forgotten": true}'
+    when 'fading' then metadata || '{"status": "fading"}'
+    else metadata - 'status'
+  end
+
+-- get_next_{kind}s --
+-- Count the next page of memories that can fade, in id order, and find the last of it.
 select count(*) as checked, (array_agg(id order by id desc))[1] as last
 from (
-  select id from rules
-  where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
-    and decay_rate > 0 and id > :after
+  select id from {kind}s
+  where {fading_{kind}} and id > :after
   order by id
   limit :limit
 ) page
 
--- fade_rules --
--- The rules of a page go where their confidence puts them.
+-- fade_{kind}s --
+-- Move the memories of a page to the state of their confidence; the next sweep takes locked rows.
 with due as (
-  select id, rule_state(metadata) as was, verdict, effective_confidence
-  from rules
-  cross join lateral (select {rule_confidence}) measured (effective_confidence)
-  {judged}
-  where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
-    and decay_rate > 0 and id > :after and id <= :last and verdict <> rule_state(metadata)
+  select id, fact_state('active', metadata) as was, verdict, effective_confidence
+  from {kind}s
+  cross join lateral (select {{kind}_confidence}) measured (effective_confidence)
+  cross join lateral (
+    select case
+      when effective_confidence < :expiry_threshold then 'spent'
+      when effective_confidence < :retrieval_threshold then 'fading'
+      else 'active'
+    end
+  ) judged (verdict)
+  where {fading_{kind}} and id > :after and id <= :last
+    and verdict <> fact_state('active', metadata)
   order by id
-  for no key update of rules skip locked
+  for no key update of {kind}s skip locked
 )
-update rules
-set metadata = case
-  when verdict = 'spent' then metadata || '{"forgotten": true}'
-  when verdict = 'fading' then metadata || '{"status": "fading"}'
-  else metadata - 'status'
-end
+update {kind}s
+set {faded_{kind}}
 from due
-where rules.tenant_id = :tenant_id and rules.id = due.id
+where {kind}s.tenant_id = :tenant_id and {kind}s.id = due.id
 returning due.id, due.was, due.verdict, due.effective_confidence

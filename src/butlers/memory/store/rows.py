@@ -1,4 +1,4 @@
-"""Rows as they are taken along, brought in and erased, whatever columns their tables have."""
+"""Export, import and erase rows of any table."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,18 +19,16 @@ reword_entity = Touched(_SQL["reword_entity"])
 reword_rule = Touched(_SQL["reword_rule"])
 reword_project = Touched(_SQL["reword_project"])
 find_links = Rows(_SQL["find_links"])
-forget_claims = Touched(_SQL["forget_claims"])
 known_keys = Rows(_SQL["known_keys"])
 
 
 @dataclass(frozen=True, slots=True)
 class RowKind:
-    """A kind of line: what it is called, and the table its rows are in."""
+    """A kind of line in an export: its name, its table, and the first column of the key."""
 
     name: str
     table: str
     key: str
-    """The column that tells one from another; of several, the first."""
     rows: Statement
 
 
@@ -48,11 +46,11 @@ KINDS = (
     RowKind("binned_episode", "binned_episodes", "episode_id", Rows(_SQL["read_binned_episodes"])),
     RowKind("event", "memory_events", "id", Rows(_SQL["read_memory_events"])),
 )
-"""What a tenant's memory is made of, in the order in which it is told."""
+"""What an export consists of, in order."""
 
 
 def searchable(kind: RowKind, row: dict[str, Any]) -> str | None:
-    """The text that a memory is found by; None for what is no memory."""
+    """Return the text that a memory is found by; None for other rows."""
     if kind.name == "fact":
         return " ".join(str(row.get(name, "")) for name in ("subject", "predicate", "content"))
     return str(row.get("content", "")) if kind.name in ("episode", "rule") else None

@@ -1,9 +1,10 @@
-"""Rules in the database."""
+"""Rules and the reports on them."""
 
 from uuid import UUID
 
 from butlers.db.queries import load
 from butlers.db.statements import FirstRow, FirstValue, Rows, Touched
+from butlers.memory.store import memories
 
 _SQL = load(__file__)
 
@@ -13,15 +14,13 @@ find_applications = Rows(_SQL["find_applications"])
 find_harmful_applications = Rows(_SQL["find_harmful_applications"])
 
 insert = Touched(_SQL["insert"])
-get_trust = FirstValue[int](_SQL["get_trust"])
-exists = FirstValue[bool](_SQL["exists"])
-get_by_idempotency_key = FirstRow(_SQL["get_by_idempotency_key"])
+get_by_idempotency_key = memories.get_rule_by_key
 get_same = FirstValue[UUID](_SQL["get_same"])
-find = Rows(_SQL["find"])
+find = memories.find_rules
 find_current = Rows(_SQL["find_current"])
 lock = FirstRow(_SQL["lock"])
 mark = Touched(_SQL["mark"])
-invert = Touched(_SQL["invert"])
+reword = Touched(_SQL["reword"])
 confirm = FirstRow(_SQL["confirm"])
 forget = FirstValue[str](_SQL["forget"])
 restore = FirstValue[str](_SQL["restore"])

@@ -1,35 +1,14 @@
 -- {in_use} --
--- Rules that have not been forgotten and are not in quarantine.
+-- Rules that are neither forgotten nor in quarantine.
 tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
 
 -- insert --
--- A new candidate, confirmed by its birth; one with a known idempotency key is left as it is.
+-- Insert a candidate; one with a known idempotency key is left as it is.
 insert into rules ({new_rule}) values ({new_rule_values})
 on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
 
--- get_by_idempotency_key --
--- The rule stored under a key.
-select id from rules
-where tenant_id = :tenant_id and idempotency_key = :idempotency_key
-
--- get_trust --
--- How far a rule is trusted.
-select trust from rules where tenant_id = :tenant_id and id = :id
-
--- exists --
--- Whether the tenant has this rule.
-select true from rules where tenant_id = :tenant_id and id = :id
-
--- find --
--- Rules as they are, without counting it as a use.
-select {rule}
-from rules
-where tenant_id = :tenant_id and id = any(:ids)
-order by created_at desc, id
-
 -- find_current --
--- The rules that hold whatever is asked, the proven first: established, proven, or stated to hold
--- always or never, in whatever language. What was not stated has to prove itself first.
+-- Rules for every context, proven first: established, proven, or stated to hold always or never.
 select {rule}
 from rules
 where {in_use} and is_visible_scope(scope, :scope)
@@ -44,38 +23,38 @@ order by maturity <> 'proven', maturity <> 'established', effectiveness_score de
 limit :limit
 
 -- lock --
--- One rule, held until the transaction ends so that marks take turns.
+-- Lock a rule until the transaction ends.
 select {rule}
 from rules
 where tenant_id = :tenant_id and id = :id
 for update
 
 -- get_same --
--- The oldest rule in use that says the same.
+-- Find the oldest rule in use with the same text.
 select id from rules
 where {in_use} and scope = :scope and lower(content) = lower(:content)
 order by created_at, id
 limit 1
 
 -- mark --
--- A rule after feedback.
+-- Set what the marks on a rule make of it.
 update rules
 set applied_count = :applied_count, success_count = :success_count,
   harmful_count = :harmful_count, effectiveness_score = :effectiveness_score,
-  maturity = :maturity, metadata = :metadata, last_applied_at = :now, last_evaluated_at = :now,
-  last_confirmed_at = :confirmed_at
+  maturity = :maturity, metadata = :metadata, last_applied_at = :last_at,
+  last_evaluated_at = :last_at, last_confirmed_at = :confirmed_at
 where tenant_id = :tenant_id and id = :id
 
--- invert --
--- A rule turned into a warning, with the vector and text index of its new wording.
+-- reword --
+-- Turn a rule into a warning or back, with the vector and text index of its new wording.
 update rules
-set maturity = 'anti_pattern', content = :content, metadata = :metadata, embedding = :embedding,
+set maturity = :maturity, content = :content, metadata = :metadata, embedding = :embedding,
   embedding_version_id = :embedding_version_id,
-  search_vector = to_tsvector('english', :searchable), last_evaluated_at = :now
+  search_vector = to_tsvector('english', :searchable), last_evaluated_at = :last_at
 where tenant_id = :tenant_id and id = :id
 
 -- confirm --
--- A rule is sure again; fading ends at once.
+-- Confirm a rule; fading ends.
 update rules
 set last_confirmed_at = :now,
   metadata = case
@@ -89,27 +68,27 @@ where rules.tenant_id = :tenant_id and rules.id = before.id
 returning before.was_confirmed_at, before.was
 
 -- forget --
--- A rule nobody is shown any more; one already forgotten stays as it is.
+-- Forget a rule; one already forgotten is left as it is.
 update rules
 set metadata = metadata || '{"forgotten": true}'
 where tenant_id = :tenant_id and id = :id and rule_state(metadata) <> 'forgotten'
 returning rule_state(metadata - 'forgotten', quarantined)
 
 -- restore --
--- A forgotten rule is in use again.
+-- Restore a forgotten rule.
 update rules set metadata = metadata - 'forgotten'
 where tenant_id = :tenant_id and id = :id and rule_state(metadata) = 'forgotten'
 returning rule_state(metadata, quarantined)
 
 -- find_awaiting_inversion --
--- The rules that are to become warnings and are not yet.
+-- Find rules that wait to become warnings.
 select id, content, maturity, metadata, rule_state(metadata) as state
 from rules
 where {in_use} and metadata -> 'needs_inversion' = 'true' and maturity <> 'anti_pattern'
 order by id
 
 -- insert_application --
--- One use of a rule and what came of it.
+-- Insert a use of a rule and its outcome.
 insert into rule_applications
   (id, tenant_id, rule_id, outcome, reason, context, request_id, actor, origin, counted, created_at)
 values
@@ -117,13 +96,13 @@ values
    :now)
 
 -- find_counted_applications --
--- The marks that a rule stands by, in the order they were made.
+-- Find the reports on a rule that count, oldest first.
 select id, outcome, reason, actor, origin, created_at
 from counted_reports(:tenant_id, :rule_id)
 order by created_at, id
 
 -- find_applications --
--- The applications of a rule, newest first; what was taken back does not count.
+-- Find the uses of a rule, newest first, and whether each counts.
 select id, rule_id, outcome, reason, context, request_id, actor, origin,
   id in (select m.id from counted_reports(:tenant_id, :rule_id) m) as counted, created_at
 from rule_applications
@@ -132,7 +111,7 @@ order by created_at desc, id desc
 limit :limit
 
 -- find_harmful_applications --
--- What harm a rule did by the marks it stands by, the latest first.
+-- Find the harm that counted reports name, latest first.
 select created_at as at, actor as by, reason
 from counted_reports(:tenant_id, :rule_id)
 where outcome = 'harmful' and reason is not null

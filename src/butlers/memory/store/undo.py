@@ -1,4 +1,4 @@
-"""What came of one source, and how it is taken back."""
+"""What came from one source, and how to take it back."""
 
 from butlers.db.queries import load
 from butlers.db.statements import OnlyValue, Rows, Touched
@@ -19,5 +19,5 @@ unlink = Rows(_SQL["unlink"])
 count_links = OnlyValue[int](_SQL["count_links"])
 find_proposals = Rows(_SQL["find_proposals"])
 find_entity_changes = Rows(_SQL["find_entity_changes"])
-unmark = Touched(_SQL["unmark"])
-reword = Touched(_SQL["reword"])
+reopen_conflicts = Touched(_SQL["reopen_conflicts"])
+delete_predicate_rules = Touched(_SQL["delete_predicate_rules"])

@@ -1,25 +1,31 @@
 -- {events_of_source} --
--- What the audit stream tells of a source; an episode alone has told nothing itself. No row has the
--- id that is null, which every node can see for itself.
+-- Events of a source; of an episode none (no id is null, as every node of a cluster can see).
 tenant_id = :tenant_id and nullif(id, id) is not distinct from :episode_id::uuid
   and (:actor::text is null or actor = :actor)
   and (:session_key::text is null or request_id = :session_key)
   and (:since::timestamptz is null or created_at >= :since)
 
+-- {linked_by_source} --
+-- Whether the source created a link `l`.
+exists (
+      select from memory_events
+      where {events_of_source} and event_type = 'link_created' and memory_id = l.source_id
+        and payload ->> 'target_id' = l.target_id::text
+    )
+
 -- {of_source} --
--- The memories of a source by what they say of themselves.
+-- Memories of a session by their own columns.
 tenant_id = :tenant_id and session_id = :session_id::uuid
   and (:actor::text is null or stored_by = :actor)
   and (:since::timestamptz is null or created_at >= :since)
 
 -- {confirming} --
--- What confirms a memory: a confirmation, or a mark that a rule helped, which tells when it did.
+-- Events that confirm a memory, a helpful mark on a rule among them.
 event_type in ('fact_confirmed', 'rule_confirmed', 'rule_marked_helpful')
   and jsonb_exists(payload, 'last_confirmed_at')
 
 -- {stored} --
--- What a source has stored, and what was drawn from that, through each other. Nothing is tied to
--- it by a link that it drew itself, or that a fact inherited by which somebody else said the same.
+-- What a source stored and what was drawn from that, except by links it drew or facts inherited.
 with recursive taken (kind, id) as (
   (
     select memory_type as kind, memory_id as id from memory_events
@@ -37,35 +43,23 @@ with recursive taken (kind, id) as (
   cross join lateral (
     select 'fact' as kind, f.id from facts f
     where f.tenant_id = :tenant_id and f.source_episode_id = taken.id
-      and not exists (
-        select from memory_events c
-        where c.tenant_id = :tenant_id and c.memory_id = f.id
-          and c.event_type = 'fact_confirmed'
-          and jsonb_exists(c.payload -> 'inherited', taken.id::text)
-      )
     union all
     select 'rule', r.id from rules r
     where r.tenant_id = :tenant_id and r.source_episode_id = taken.id
     union all
     select l.source_type, l.source_id from memory_links l
     where l.tenant_id = :tenant_id and l.relation = 'derived_from'
-      and l.target_type = taken.kind and l.target_id = taken.id
-      and not exists (
-        select from memory_events c
-        where c.tenant_id = :tenant_id and c.memory_id = l.source_id
-          and c.event_type = 'fact_confirmed'
-          and jsonb_exists(c.payload -> 'inherited', l.target_id::text)
-      )
-      and not exists (
-        select from memory_events
-        where {events_of_source} and event_type = 'link_created' and memory_id = l.source_id
-          and payload ->> 'target_id' = l.target_id::text
-      )
+      and l.target_type = taken.kind and l.target_id = taken.id and not {linked_by_source}
   ) drawn
+  where not exists (
+    select from memory_events c
+    where c.tenant_id = :tenant_id and c.memory_id = drawn.id and c.event_type = 'fact_confirmed'
+      and jsonb_exists(c.payload -> 'inherited', taken.id::text)
+  )
 )
 
 -- find_stored --
--- What would be taken back, with how each stands now.
+-- Find what would be taken back, and the state of each.
 {stored}
 select t.kind, t.id, coalesce(e.content, f.content, r.content) as content,
   case
@@ -81,7 +75,7 @@ left join rules r on t.kind = 'rule' and r.tenant_id = :tenant_id and r.id = t.i
 order by t.kind, t.id
 
 -- find_confirmations --
--- What the source confirmed of others, itself or by its episodes alone.
+-- Find confirmations of other memories by the source, or by its episodes alone.
 {stored}
 select c.id, c.memory_type as kind, c.memory_id, c.event_type
 from memory_events c
@@ -93,7 +87,7 @@ where c.tenant_id = :tenant_id and {confirming} and c.memory_id not in (select i
 order by c.sequence
 
 -- find_history --
--- Every confirmation of a memory that was not taken back, in the order they were made.
+-- Find the confirmations of a memory that were not undone, oldest first.
 select c.id, c.payload
 from memory_events c
 where c.tenant_id = :tenant_id and c.memory_id = :id
@@ -106,7 +100,7 @@ where c.tenant_id = :tenant_id and c.memory_id = :id
 order by c.sequence
 
 -- unconfirm_fact --
--- A fact is as sure as it was before.
+-- Set the confidence that a fact had before; it fades if too little is left.
 update facts
 set last_confirmed_at = :confirmed_at, confidence = coalesce(:confidence, confidence),
   metadata = case
@@ -117,7 +111,7 @@ set last_confirmed_at = :confirmed_at, confidence = coalesce(:confidence, confid
 where tenant_id = :tenant_id and id = :id and validity = 'active'
 
 -- unconfirm_rule --
--- A rule is as sure as it was before.
+-- Set when a rule was confirmed before; it fades if too little confidence is left.
 update rules
 set last_confirmed_at = :confirmed_at,
   metadata = case
@@ -128,7 +122,7 @@ set last_confirmed_at = :confirmed_at,
 where tenant_id = :tenant_id and id = :id
 
 -- find_marks --
--- The marks of a source on the rules of others.
+-- Find the marks of the source on rules of others.
 {stored}
 select a.rule_id, a.id
 from rule_applications a
@@ -141,7 +135,7 @@ where a.tenant_id = :tenant_id and nullif(id, id) is not distinct from :episode_
 order by a.rule_id, a.created_at, a.id
 
 -- find_forgotten --
--- What the source had forgotten of others; what faded away by itself is not its doing.
+-- Find memories of others that the source has forgotten; not what decayed.
 {stored}
 select distinct e.memory_type as kind, e.memory_id as id
 from memory_events e
@@ -154,31 +148,24 @@ where e.tenant_id = :tenant_id and e.memory_id not in (select id from taken)
 order by kind, id
 
 -- find_replaced --
--- The facts of others that gave way to what is taken back, had to make room for it, or did so by
--- what the source settled, the latest first, as they were; for nothing else have they done so since.
-with made_room as (
-  select distinct on (e.memory_id) e.memory_id, e.payload ->> 'from' as was,
-    e.payload -> 'window' -> 'from' as was_window, e.sequence
+-- Facts of others that gave way to the source alone, by its facts or settlements, latest first.
+with gave_way as (
+  select e.memory_id, e.payload, e.sequence,
+    coalesce(e.payload ->> 'superseded_by', e.payload ->> 'bounded_by')::uuid = any(:ids::uuid[])
+    or e.id in (
+      select id from memory_events where {events_of_source} and jsonb_exists(payload, 'conflict')
+    ) as is_undone
   from memory_events e
   where e.tenant_id = :tenant_id and e.event_type in ('fact_superseded', 'fact_bounded')
-    and (
-      coalesce(e.payload ->> 'superseded_by', e.payload ->> 'bounded_by')::uuid = any(:ids::uuid[])
-      or e.id in (
-        select id from memory_events where {events_of_source} and jsonb_exists(payload, 'conflict')
-      )
-    )
-    and not exists (
-      select from memory_events later
-      where later.tenant_id = :tenant_id and later.memory_id = e.memory_id
-        and later.sequence > e.sequence
-        and later.event_type in ('fact_superseded', 'fact_bounded')
-        and coalesce(
-          later.payload ->> 'superseded_by', later.payload ->> 'bounded_by'
-        )::uuid <> all(:ids::uuid[])
-        and later.id not in (
-          select id from memory_events where {events_of_source} and jsonb_exists(payload, 'conflict')
-        )
-    )
+),
+made_room as (
+  select distinct on (e.memory_id) e.memory_id, e.payload ->> 'from' as was,
+    e.payload -> 'window' -> 'from' as was_window, e.sequence
+  from gave_way e
+  where e.is_undone and not exists (
+    select from gave_way later
+    where later.memory_id = e.memory_id and later.sequence > e.sequence and not later.is_undone
+  )
   order by e.memory_id, e.sequence
 )
 select f.id, f.scope, f.predicate, f.subject, f.entity_id, f.validity, f.valid_from, f.valid_to,
@@ -189,13 +176,13 @@ where f.validity in ('active', 'superseded', 'expired') and not f.id = any(:ids:
 order by m.sequence desc
 
 -- find_keys --
--- The keys that facts have.
+-- Find the keys of facts.
 select distinct scope, predicate, subject, entity_id from facts
 where tenant_id = :tenant_id and id = any(:ids)
 order by scope, predicate, subject, entity_id
 
 -- reconnect --
--- What came after something taken back follows what was before it.
+-- Let facts supersede what was before those taken back.
 with recursive before (id, ancestor) as (
   select id, supersedes_id from facts
   where tenant_id = :tenant_id and supersedes_id = any(:ids) and not id = any(:ids)
@@ -211,41 +198,27 @@ where facts.tenant_id = :tenant_id and facts.id = b.id
   and (b.ancestor is null or not b.ancestor = any(:ids))
 returning facts.id, facts.supersedes_id
 
--- {leaves} --
--- Whether a link is between what is taken back and what stays; what rests on the former goes on
--- saying so, and is in doubt.
-(l.source_id = any(:ids)) <> (l.target_id = any(:ids))
+-- {severed} --
+-- Links that the source drew, or between what is taken back and what stays, except dependencies.
+l.tenant_id = :tenant_id
+  and (
+    (l.source_id = any(:ids)) <> (l.target_id = any(:ids))
     and not (l.relation = 'depends_on' and l.target_id = any(:ids))
+    or {linked_by_source}
+  )
 
 -- unlink --
--- Links that the source drew, and those between what is taken back and what stays.
+-- Delete these links.
 delete from memory_links l
-where l.tenant_id = :tenant_id
-  and (
-    {leaves}
-    or exists (
-      select from memory_events
-      where {events_of_source} and event_type = 'link_created' and memory_id = l.source_id
-        and payload ->> 'target_id' = l.target_id::text
-    )
-  )
+where {severed}
 returning l.source_type, l.source_id, l.target_type, l.target_id, l.relation
 
 -- count_links --
--- How many links that would remove.
-select count(*) from memory_links l
-where l.tenant_id = :tenant_id
-  and (
-    {leaves}
-    or exists (
-      select from memory_events
-      where {events_of_source} and event_type = 'link_created' and memory_id = l.source_id
-        and payload ->> 'target_id' = l.target_id::text
-    )
-  )
+-- Count these links.
+select count(*) from memory_links l where {severed}
 
 -- find_proposals --
--- What waits because of the source.
+-- Find waiting proposals of the source, or drawn from its episodes.
 select id from memory_proposals
 where tenant_id = :tenant_id and status = 'waiting'
   and (
@@ -257,25 +230,24 @@ where tenant_id = :tenant_id and status = 'waiting'
 order by id
 
 -- find_entity_changes --
--- What a source did to entities, the latest first.
+-- Find what the source did to entities, latest first.
 select event_type, memory_id, payload from memory_events
 where {events_of_source}
   and event_type in ('entity_created', 'entity_updated', 'entity_merge', 'fact_anchored')
   and payload -> 'undo' is distinct from 'true'
 order by sequence desc
 
--- unmark --
--- A rule as its other marks leave it; with what it said, where it had become a warning.
-update rules
-set applied_count = :applied_count, success_count = :success_count,
-  harmful_count = :harmful_count, effectiveness_score = :effectiveness_score,
-  maturity = :maturity, metadata = :metadata, last_applied_at = :last_at,
-  last_evaluated_at = :last_at
-where tenant_id = :tenant_id and id = :id
+-- reopen_conflicts --
+-- Reopen the conflicts that the source settled.
+update memory_conflicts c
+set settled_as = null, settled_at = null, settled_by = null
+where c.tenant_id = :tenant_id and c.settled_as is not null and c.id in (
+  select memory_id from memory_events where {events_of_source} and event_type = 'conflict_settled'
+)
 
--- reword --
--- A rule says again what it said before it became a warning.
-update rules
-set content = :content, embedding = :embedding, embedding_version_id = :embedding_version_id,
-  search_vector = to_tsvector('english', :searchable)
-where tenant_id = :tenant_id and id = :id
+-- delete_predicate_rules --
+-- Delete what the source stated of predicates, or settling showed.
+delete from memory_predicates
+where tenant_id = :tenant_id and :episode_id::uuid is null and :session_key::text is null
+  and (:actor::text is null or told_by = :actor)
+  and (:since::timestamptz is null or created_at >= :since)

@@ -1,4 +1,4 @@
-"""Entities and facts that were made one, apart again."""
+"""Undo the merge of entities."""
 
 from butlers.db.queries import load
 from butlers.db.statements import OnlyValue, Rows, Touched

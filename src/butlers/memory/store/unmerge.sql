@@ -1,11 +1,11 @@
 -- split_facts --
--- Facts that a merge brought to an entity are the other's again, which has had none since; which.
+-- Give facts that a merge moved back to the other entity.
 update facts set entity_id = :source_id
 where tenant_id = :tenant_id and entity_id = :target_id and id = any(:ids::uuid[])
 returning id
 
 -- unlink_facts --
--- A fact that became an entity's is of no entity again, unless its subject's key is taken.
+-- Unlink a fact from an entity, unless another has the key of its subject.
 update facts f set entity_id = null
 where f.tenant_id = :tenant_id and f.entity_id = :target_id and f.id = :id
   and (
@@ -19,71 +19,51 @@ where f.tenant_id = :tenant_id and f.entity_id = :target_id and f.id = :id
   )
 
 -- split_conflicts --
--- Facts no longer follow what they replaced only because two entities were one.
+-- Set what facts superseded before the merge.
 update facts winner set supersedes_id = pair.before
 from unnest(:winners::uuid[], :losers::uuid[], :befores::uuid[]) as pair (winner, loser, before)
 where winner.tenant_id = :tenant_id and winner.id = pair.winner
   and winner.supersedes_id = pair.loser
 
 -- restore_superseded --
--- Facts that gave way so hold again when they did, unless another holds then under their key; which.
--- As below, who may is found first: an index that is read again while it grows may lose entries.
-update facts f set validity = 'active', valid_from = pair.began, valid_to = pair.ended
+-- Restore superseded facts whose key is free; found first, as a growing index may lose entries.
+update facts set validity = 'active', valid_from = pair.began, valid_to = pair.ended
 from unnest(:losers::uuid[], :froms::timestamptz[], :tos::timestamptz[]) as pair (id, began, ended)
 join facts was on was.tenant_id = :tenant_id and was.id = pair.id
-where f.tenant_id = :tenant_id and f.id = pair.id and f.id = any(array(
-  select l.id
+where facts.tenant_id = :tenant_id and facts.id = pair.id and facts.id = any(array(
+  select f.id
   from unnest(:losers::uuid[], :froms::timestamptz[], :tos::timestamptz[]) as p (id, began, ended)
-  join facts l on l.tenant_id = :tenant_id and l.id = p.id
-  where l.validity = 'superseded'
-    and not exists (
-      select from facts o
-      where o.tenant_id = :tenant_id and o.validity = 'active' and o.entity_id = l.entity_id
-        and o.scope = l.scope and o.predicate = l.predicate
-        and tstzrange(o.valid_from, o.valid_to) && tstzrange(p.began, p.ended)
-    )
-    and not exists (
-      select from facts o
-      where o.tenant_id = :tenant_id and o.validity = 'active' and o.entity_id is null
-        and l.entity_id is null and o.scope = l.scope and o.subject = l.subject
-        and o.predicate = l.predicate
-        and tstzrange(o.valid_from, o.valid_to) && tstzrange(p.began, p.ended)
-    )
+  join facts f on f.tenant_id = :tenant_id and f.id = p.id
+  where f.validity = 'superseded' and not exists ({others_of_key} && tstzrange(p.began, p.ended))
 ))
-returning f.id, fact_state(f.validity, f.metadata) as state, f.valid_from, f.valid_to,
-  was.valid_from as was_valid_from, was.valid_to as was_valid_to
+returning facts.id, fact_state(facts.validity, facts.metadata) as state, facts.valid_from,
+  facts.valid_to, was.valid_from as was_valid_from, was.valid_to as was_valid_to
 
 -- reopen --
--- Facts that held since they replaced another hold as before, unless another does then.
-update facts f set valid_from = null
-where f.tenant_id = :tenant_id and f.id = any(array(
-  select w.id
+-- Remove the beginning that the merge gave facts, unless another fact overlaps.
+update facts set valid_from = null
+where facts.tenant_id = :tenant_id and facts.id = any(array(
+  select f.id
   from unnest(:winners::uuid[], :sinces::timestamptz[]) as pair (winner, since)
-  join facts w on w.tenant_id = :tenant_id and w.id = pair.winner and w.valid_from = pair.since
-  where not exists (
-    select from facts o
-    where o.tenant_id = :tenant_id and o.id <> w.id and o.validity = 'active'
-      and fact_key(o.scope, o.entity_id, o.subject, o.predicate)
-        = fact_key(w.scope, w.entity_id, w.subject, w.predicate)
-      and tstzrange(o.valid_from, o.valid_to) && tstzrange(null, w.valid_to)
-  )
+  join facts f on f.tenant_id = :tenant_id and f.id = pair.winner and f.valid_from = pair.since
+  where not exists ({others_of_key} && tstzrange(null, f.valid_to))
 ))
 
 -- split_links --
--- The links of such a merge are gone.
+-- Delete the links that the merge created.
 delete from memory_links
 using unnest(:winners::uuid[], :losers::uuid[]) as pair (winner, loser)
 where tenant_id = :tenant_id and relation = 'supersedes'
   and source_id = pair.winner and target_id = pair.loser
 
 -- find_by_name --
--- Facts about an entity whose subject is its name.
+-- Find the facts of an entity whose subject is its name.
 select id from facts
 where tenant_id = :tenant_id and entity_id = :id and lower(subject) = lower(:name)
 order by id
 
 -- has_dependents --
--- Whether somebody else said something of an entity, or another became a part of it.
+-- Whether an entity has facts of others, or entities merged into it.
 select exists (
   select from facts
   where tenant_id = :tenant_id and entity_id = :id and id <> all(:ids::uuid[])

@@ -34,7 +34,7 @@ from butlers.memory.policy.consolidation_parser import ConsolidationResult, pars
 from butlers.memory.policy.consolidation_plan import EpisodeBatch, plan
 from butlers.memory.policy.consolidation_quotes import in_their_words
 from butlers.memory.policy.inputs import checked_id
-from butlers.memory.store import consolidation, proposals
+from butlers.memory.store import consolidation, memories, proposals
 from butlers.memory.store.consolidation import Lease
 
 _PROMPTS = Path(__file__).parents[2]
@@ -46,6 +46,7 @@ MOST_ENTITIES = 50
 
 # Found as substrings first, which a longer word may contain too.
 _MOST_NAMED = 500
+_IN_USE = ("active", "fading")
 _log = structlog.get_logger(__name__)
 
 
@@ -129,8 +130,9 @@ def _rule(row: Row) -> KnownRule:
 
 
 def _fact(row: Row) -> KnownFact:
-    columns = {**row, "permanence": Permanence(row["permanence"])}
-    return KnownFact(**columns | {"tags": tuple(map(str, row["tags"]))})
+    columns = {name: row[name] for name in KnownFact.__slots__}
+    columns |= {"permanence": Permanence(row["permanence"]), "tags": tuple(map(str, row["tags"]))}
+    return KnownFact(**columns)
 
 
 CLAIM_SECONDS = 1800
@@ -205,7 +207,7 @@ async def _present_claim(
     known = await read_known(memory, claimed, Reach(), lineage)
     id, now = UUID(claimed.lease.run_id.removeprefix("agent:")), memory.now()
     async with memory.transaction(lineage) as tx:
-        await proposals.delete_claim(tx, before=now - _REMEMBERED)
+        await proposals.delete_claims(tx, before=now - _REMEMBERED)
         await proposals.insert_claim(
             tx,
             id=id,
@@ -231,13 +233,14 @@ async def _get_claim(
             raise Conflict(OVER)
         run_id, ids = f"agent:{id}", claim["episode_ids"]
         episodes = await proposals.find_claimed_episodes(tx, ids=ids, run_id=run_id)
-        facts = await proposals.find_claimed_facts(tx, ids=claim["fact_ids"])
-        rules = await proposals.find_claimed_rules(tx, ids=claim["rule_ids"])
+        facts = await memories.find_facts(tx, ids=claim["fact_ids"], now=memory.now())
+        rules = await memories.find_rules(tx, ids=claim["rule_ids"], now=memory.now())
         named = await proposals.find_claimed_entities(tx, ids=claim["entity_ids"])
     if len(episodes) != len(ids):
         raise Conflict(OVER)
     shown = (*ids, *claim["fact_ids"], *claim["rule_ids"], *claim["entity_ids"])
     read = tuple(EpisodeToRead(**row) for row in episodes)
     claimed = Claimed(claim["butler"], Lease(run_id, tuple(ids)), read)
+    facts, rules = ([row for row in rows if row["state"] in _IN_USE] for rows in (facts, rules))
     known, numbers = _known_memories(facts, rules, named), dict(enumerate(shown, start=1))
     return claimed, ConsolidationPrompt(known, numbers, TEMPLATE)

@@ -218,8 +218,9 @@ async def _with_circumstances(tx: Transaction, new: NewFact) -> NewFact:
     """Add where, when and by whom the source episode was said, if there is exactly one."""
     if new.source_episode_id is None:
         return new
-    circumstances = await episodes.get_circumstances(tx, id=new.source_episode_id)
-    return new if circumstances is None else replace(new, **circumstances)
+    source = await episodes.get_source(tx, id=new.source_episode_id) or {}
+    circumstances = ("session_id", "place", "author", "said_at")
+    return replace(new, **{name: source[name] for name in circumstances if name in source})
 
 
 def _check_replaceable(

@@ -116,13 +116,13 @@ async def while_held(
 async def release(memory: Memory, lease: Lease, lineage: Lineage) -> None:
     """Release the episodes as if they had never been claimed."""
     async with memory.transaction(lineage) as tx:
-        await consolidation.release(tx, **asdict(lease))
+        await consolidation.release(tx, until=None, **asdict(lease))
 
 
 async def postpone(memory: Memory, lease: Lease, lineage: Lineage) -> None:
     """Release an episode that took the model too long, to wait behind the others."""
     async with memory.transaction(lineage) as tx:
-        await consolidation.postpone(tx, until=memory.now() + _POSTPONED, **asdict(lease))
+        await consolidation.release(tx, until=memory.now() + _POSTPONED, **asdict(lease))
 
 
 async def give_back_in(work: UnitOfWork, lease: Lease, reason: str) -> GivenBack:
