@@ -278,5 +278,5 @@ def _in_words(error: ToolError) -> str:
         return faults_in_words(cause)
     if isinstance(error, UnexpectedToolError):
         log.error("tool crashed", exc_info=cause)
-        return "the tool failed for a reason of its own; the butler's log says which"
+        return "an unexpected error occurred; `butlers logs` shows it"
     return str(error)

@@ -9,70 +9,45 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from butlers.errors import InvalidInput
-from butlers.interfaces.http.access import ButlerAccess
 from butlers.interfaces.http.butlers import preview_removal
-from butlers.interfaces.http.portability import AskedErasure, erase, lineage_of
-from butlers.interfaces.web.pages import PageRoute, render_butler
-from butlers.interfaces.web.visits import Name, Sending, Visiting
+from butlers.interfaces.http.portability import AskedErasure, erase, preview_erasure
+from butlers.interfaces.web.pages import render_butler
+from butlers.interfaces.web.visits import ButlerSending, ButlerVisit, ButlerVisiting
 from butlers.operation import faults_in_words
-from butlers.portability import erase as erasing
 
-router = APIRouter(route_class=PageRoute)
-_PATH = "/butlers/{name}/memory/data"
+router = APIRouter(prefix="/butlers/{name}/memory/data")
 
 
-@router.get(_PATH)
-async def data(visit: Visiting, name: Name, about: str = "", keep: str = "") -> Response:
+@router.get("")
+async def data(visit: ButlerVisiting, about: str = "", keep: str = "") -> Response:
     """Show the exports, and preview an erasure."""
-    access, asked = visit.access(name), {"about": about.strip(), "keep": keep.strip()}
-    found = await _preview(access, asked) if asked["about"] else None
-    return render_butler(
-        visit,
-        name,
-        "data",
-        asked=asked,
-        found=found,
-        receipt="",
-        may_erase=access.is_operator,
-        removal=await _removal(access),
-    )
+    asked = {"about": about.strip(), "keep": keep.strip()}
+    preview = await preview_erasure(visit, _erasure(**asked)) if asked["about"] else None
+    return await _render(visit, asked=asked, preview=preview, receipt="")
 
 
-@router.post(_PATH + "/erase")
-async def confirmed(sent: Sending, name: Name) -> Response:
+@router.post("/erase")
+async def confirmed(visit: ButlerSending) -> Response:
     """Erase what was previewed and show the receipt, once."""
-    access = sent.visit.access(name)
-    asked = {"about": sent.form["about"].strip(), "keep": sent.form["keep"].strip()}
-    receipt = await erase(access, _erase_request(asked))
-    return render_butler(
-        sent.visit,
-        name,
-        "data",
-        asked={"about": "", "keep": ""},
-        found=None,
-        receipt=json.dumps(receipt, indent=2, ensure_ascii=False),
-        may_erase=access.is_operator,
-        removal=await _removal(access),
-    )
+    receipt = await erase(visit, _erasure(visit.form["about"].strip(), visit.form["keep"]))
+    text = json.dumps(receipt, indent=2, ensure_ascii=False)
+    return await _render(visit, asked={"about": "", "keep": ""}, preview=None, receipt=text)
 
 
-async def _removal(access: ButlerAccess) -> dict[str, Any] | None:
-    """Preview the removal of the butler, for those who may run its jobs."""
-    return await preview_removal(access) if access.may_run_jobs else None
+async def _render(visit: ButlerVisit, **values: Any) -> Response:
+    """Render the page; those who may run its jobs also see what removing the butler deletes."""
+    removal = await preview_removal(visit) if visit.may_run_jobs else None
+    return render_butler(visit, "data", may_erase=visit.is_operator, removal=removal, **values)
 
 
-async def _preview(access: ButlerAccess, asked: dict[str, str]) -> dict[str, Any]:
-    return await erasing.preview(access.butler, _erase_request(asked).wanted, lineage_of(access))
-
-
-def _erase_request(asked: dict[str, str]) -> AskedErasure:
+def _erasure(about: str, keep: str) -> AskedErasure:
     """Read a name or the id of an entity, and the ids to keep, separated by spaces."""
-    given: dict[str, Any] = {"keep": asked["keep"].split()}
+    fields: dict[str, Any] = {"keep": keep.split()}
     try:
-        given["entity"] = UUID(asked["about"])
+        fields["entity"] = UUID(about)
     except ValueError:
-        given["about"] = asked["about"]
+        fields["about"] = about
     try:
-        return AskedErasure.model_validate(given)
+        return AskedErasure.model_validate(fields)
     except ValidationError as error:
         raise InvalidInput(faults_in_words(error)) from None

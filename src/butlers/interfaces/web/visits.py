@@ -1,6 +1,6 @@
 """Requests of somebody who signed in: their session, their forms and search fields."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
@@ -9,7 +9,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from butlers.interfaces.http.access import ButlerAccess, Visitor, access_butler, app_state_of
-from butlers.interfaces.http.app_state import AppState
 from butlers.interfaces.http.fanout import Fleet
 from butlers.interfaces.web.browser_sessions import BrowserSession, BrowserSessions, is_from_here
 from butlers.operation import Operation
@@ -22,14 +21,11 @@ _DATE_LENGTH = len("2026-01-31")
 _DATE_FIELDS = ("created_after", "created_before")
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(dict[str, str]):
     """The fields of a form; a missing one is empty."""
 
-    fields: dict[str, str]
-
-    def __getitem__(self, name: str) -> str:
-        return self.fields.get(name, "")
+    def __missing__(self, name: str) -> str:
+        return ""
 
     def optional(self, name: str) -> str | None:
         """Return a field, or None if it is blank."""
@@ -38,12 +34,12 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request of somebody who signed in."""
+    """A request of somebody who signed in, with the form they sent."""
 
     request: Request
     session: BrowserSession
     visitor: Visitor
-    app_state: AppState
+    form: Form = field(default_factory=Form)
 
     @property
     def butlers(self) -> list[str]:
@@ -54,7 +50,7 @@ class Visit:
     def homes(self) -> dict[str, str]:
         """The address of each butler's pages; a remote butler's are in its own home."""
         remote = {butler.name: butler.pages for butler in self.fleet.there(self.visitor)}
-        return remote | {name: home_of(name) for name in self.butlers}
+        return remote | {name: f"/butlers/{name}/memory" for name in self.butlers}
 
     @property
     def fleet(self) -> Fleet:
@@ -62,22 +58,27 @@ class Visit:
         fleet: Fleet = self.request.app.state.fleet
         return fleet
 
-    def access(self, name: str) -> ButlerAccess:
-        """Return the visitor's access to a butler; NotFound if there is none."""
-        return access_butler(self.app_state, self.visitor, name, self.request.state.request_id)
-
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """A form that a visitor sent from one of our pages."""
+class ButlerVisit(ButlerAccess):
+    """A visit to the pages of one butler: the visitor's access to it."""
 
     visit: Visit
-    form: Form
 
+    @property
+    def home(self) -> str:
+        """The address of the butler's first page."""
+        return f"/butlers/{self.butler.name}/memory"
 
-def home_of(name: str) -> str:
-    """Return the address of a butler's first page."""
-    return f"/butlers/{name}/memory"
+    @property
+    def form(self) -> Form:
+        """The form that the visitor sent."""
+        return self.visit.form
+
+    async def list_page(self, operation: Operation) -> Any:
+        """Load the page of a list, with the filters of the address."""
+        fields = operation_fields(operation, filled_fields(self.visit.request))
+        return await self.ask(operation, **fields)
 
 
 def sessions_of(request: Request) -> BrowserSessions:
@@ -92,7 +93,7 @@ def visit_or_none(request: Request) -> Visit | None:
     session, visitor = sessions.session(request), sessions.visitor(request)
     if session is None or visitor is None:
         return None
-    return Visit(request, session, visitor, app_state_of(request))
+    return Visit(request, session, visitor)
 
 
 async def visit_of_request(request: Request) -> Visit:
@@ -114,28 +115,41 @@ async def sent_form(request: Request) -> Form:
         pairs = parse_qsl(body, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except ValueError:
         raise HTTPException(400, "the form could not be read; try again") from None
-    return Form(dict(pairs))
+    return Form(pairs)
 
 
-async def sent_in_visit(
-    request: Request, visit: Annotated[Visit, Depends(visit_of_request)]
-) -> Sent:
+async def visit_with_form(visit: Annotated[Visit, Depends(visit_of_request)]) -> Visit:
     """Read the form of a visit; 403 unless it carries the session's CSRF token."""
-    form = await sent_form(request)
+    form = await sent_form(visit.request)
     if not visit.session.vouches(form[CSRF_FIELD]):
         raise HTTPException(403, NOT_MEANT)
-    return Sent(visit, form)
+    return replace(visit, form=form)
 
 
 Visiting = Annotated[Visit, Depends(visit_of_request)]
-Sending = Annotated[Sent, Depends(sent_in_visit)]
+Sending = Annotated[Visit, Depends(visit_with_form)]
 Name = Annotated[str, Path(max_length=100)]
 
 
-def filled_fields(request: Request, *, without: tuple[str, ...] = ()) -> dict[str, str]:
+async def butler_visit(visit: Visiting, name: Name) -> ButlerVisit:
+    """Return the visit to a butler; NotFound if the visitor may not see it."""
+    request = visit.request
+    access = access_butler(app_state_of(request), visit.visitor, name, request.state.request_id)
+    return ButlerVisit(access.butler, access.caller, access.request_id, visit)
+
+
+async def butler_visit_with_form(visit: Sending, name: Name) -> ButlerVisit:
+    """Return the visit to a butler with the form that was sent to it."""
+    return await butler_visit(visit, name)
+
+
+ButlerVisiting = Annotated[ButlerVisit, Depends(butler_visit)]
+ButlerSending = Annotated[ButlerVisit, Depends(butler_visit_with_form)]
+
+
+def filled_fields(request: Request) -> dict[str, str]:
     """Return the query parameters that are not blank."""
-    pairs = request.query_params.items()
-    return {key: value.strip() for key, value in pairs if value.strip() and key not in without}
+    return {key: value.strip() for key, value in request.query_params.items() if value.strip()}
 
 
 def operation_fields(operation: Operation, fields: dict[str, Any]) -> dict[str, Any]:
