@@ -98,7 +98,7 @@ def new_token(butler: str, grant: TokenGrant, now: datetime) -> tuple[TokenRecor
     record = TokenRecord(
         id=secrets.token_hex(4),
         butler=butler,
-        tenant=validate_tenant(grant.tenant),
+        tenant=_validate_word("tenant", grant.tenant),
         note=_validate_note(grant.note),
         digest=digest_of(token),
         created_at=now.isoformat(timespec="seconds"),
@@ -116,14 +116,9 @@ def digest_of(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
-def validate_tenant(tenant: str) -> str:
-    """Return a valid tenant name unchanged; InvalidInput otherwise."""
-    return _validate_word("tenant", tenant)
-
-
 def acting_tenant(own: str, given: str | None) -> str:
     """Return the tenant that a local command acts for: the one given, else the butler's own."""
-    return own if given is None else validate_tenant(given)
+    return own if given is None else _validate_word("tenant", given)
 
 
 def validate_agent(agent: str) -> str:
@@ -160,8 +155,8 @@ def _validate_scope(scope: str) -> str:
 
 
 def _validate_word(field: str, word: str) -> str:
-    printable = word.isprintable() and not any(character.isspace() for character in word)
-    if not printable or not 1 <= len(word) <= 200:
+    is_word = word.isprintable() and not any(map(str.isspace, word))
+    if not is_word or not 1 <= len(word) <= 200:
         raise InvalidInput(f"{field}: found {word!r}; valid is 1 to 200 characters, no spaces")
     return word
 
@@ -177,10 +172,7 @@ def _random_token() -> str:
 
 
 class SessionTokens:
-    """Tokens for the tools of a butler's own sessions, in the memory of this process alone.
-
-    None is written down, and none outlives its session or the process.
-    """
+    """Tokens for the tools of a butler's own sessions; they are never stored, and end with them."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -189,10 +181,7 @@ class SessionTokens:
 
     @contextmanager
     def lent(self, caller: Caller, seconds: float) -> Iterator[ToolServer | None]:
-        """Give a session tools as this caller, for the block and at most so many seconds.
-
-        None where this process serves no tools.
-        """
+        """Give a session tools as this caller, for the block; None if this process serves none."""
         if not self.url:
             yield None
             return

@@ -1,4 +1,4 @@
-"""The kinds of secrets; the table of them is `secret_kinds.toml`."""
+"""Load the kinds of secrets from `secret_kinds.toml`."""
 
 import re
 import tomllib
@@ -10,7 +10,7 @@ from typing import Any
 from butlers.kernel import secret_checks
 
 LEAST_OF_A_PROVIDER = 20
-"""How long a provider's keys are at least."""
+"""The length of the shortest key of a provider."""
 
 _TABLES = tomllib.loads((files(__package__) / "secret_kinds.toml").read_text(encoding="utf-8"))
 _FLAGS = {"": 0, "ignorecase": re.IGNORECASE, "dotall": re.DOTALL}
@@ -18,7 +18,7 @@ _FLAGS = {"": 0, "ignorecase": re.IGNORECASE, "dotall": re.DOTALL}
 
 @dataclass(frozen=True, slots=True)
 class SecretKind:
-    """One kind of secret, under the name that its mark bears."""
+    """One kind of secret; its name is shown in the mark that replaces one."""
 
     name: str
     shape: re.Pattern[str]
@@ -41,12 +41,12 @@ def _kind(row: Mapping[str, Any]) -> SecretKind:
 
 
 def _after_names() -> Iterable[SecretKind]:
-    """What follows the name of a variable, a setting or a column."""
+    """Yield the kinds that follow the name of a variable, a setting or a column."""
     for named in _TABLES["names"]:
         for row in _TABLES["after_names"]:
             pattern = row["pattern"].replace("{word}", named["word"])
-            given = {"name": named["name"], "anchors": [named["anchor"]], "flags": "ignorecase"}
-            yield _kind({**row, **given, "pattern": pattern})
+            named_as = {"name": named["name"], "anchors": [named["anchor"]], "flags": "ignorecase"}
+            yield _kind({**row, **named_as, "pattern": pattern})
 
 
 KINDS = (
@@ -54,7 +54,7 @@ KINDS = (
     *_after_names(),
     *map(_kind, _TABLES["prose"]),
 )
-"""Beside the providers', in the order in which they name a secret that several of them find."""
+"""All kinds but those of providers; of several that match, the first names the secret."""
 
 PROVIDERS = tuple(map(_kind, _TABLES["providers"]))
-"""Keys and tokens that say by their shape whose they are."""
+"""Keys and tokens whose shape names their provider."""

@@ -20,6 +20,7 @@ from butlers.operation import Detail, Operation
 from butlers.settings.sections import FleetSection
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_THIS = "this request"
 _NOT_FROM_PAGE = "not sent from one of our pages, or without its CSRF token; reload and try again"
 
 
@@ -31,11 +32,6 @@ class Visitor:
     """As authenticated, without the tenant of a butler."""
     tenants: Mapping[str, str]
     remotes: frozenset[str] = frozenset()
-
-    @property
-    def is_operator(self) -> bool:
-        """Whether the caller runs the home."""
-        return self.who.is_operator
 
 
 def authenticate(request: Request) -> Visitor:
@@ -89,11 +85,6 @@ class ButlerAccess:
     caller: Caller
     request_id: str
 
-    @property
-    def is_operator(self) -> bool:
-        """Whether the caller runs the home."""
-        return self.caller.is_operator
-
     async def perform(self, module: str, operation: Operation, given: Mapping[str, Any]) -> Any:
         """Run an operation for the caller; NotFound if the butler does not have the module."""
         if not self.butler.settings.is_enabled(module):
@@ -120,7 +111,7 @@ class ButlerAccess:
     @property
     def _is_owner(self) -> bool:
         own = self.butler.settings.butler.tenant
-        return self.is_operator or self.caller.tenant_id == own
+        return self.caller.is_operator or self.caller.tenant_id == own
 
 
 def app_state_of(request: Request) -> AppState:
@@ -138,7 +129,7 @@ async def scoped_visitor(request: Request) -> Visitor:
 
 async def unlimited_visitor(visitor: Annotated[Visitor, Depends(scoped_visitor)]) -> Visitor:
     """Return the caller; 403 for a token limited to scopes."""
-    visitor.who.require_unlimited("what was asked for")
+    visitor.who.require_unlimited(_THIS)
     return visitor
 
 
@@ -167,9 +158,9 @@ async def scoped_access(
 
 async def unlimited_access(
     access: Annotated[ButlerAccess, Depends(scoped_access)],
-    _: Annotated[Visitor, Depends(unlimited_visitor)],
 ) -> ButlerAccess:
     """Return the access of a caller; 403 for a token limited to scopes."""
+    access.caller.require_unlimited(_THIS)
     return access
 
 

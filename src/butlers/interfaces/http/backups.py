@@ -98,7 +98,7 @@ class BackupChecks:
 
 def backups_of(request: Request, visitor: Visiting) -> Backups:
     """Return the backups of the home; 403 for anybody but its operator."""
-    if not visitor.is_operator:
+    if not visitor.who.is_operator:
         raise HTTPException(403, "a backup holds the whole home; only its operator may use it")
     app_state = app_state_of(request)
     return Backups(app_state.home, app_state.backup)

@@ -86,7 +86,7 @@ class RemovalPreview(Output):
 async def preview_removal(access: CurrentAccess) -> Any:
     """Show what removing the butler would delete, and the commands that remove it.
 
-    Nothing is changed. Only the butler's own tenant may ask, because it affects all tenants.
+    Nothing is changed. Only the butler's owner may ask.
     """
     access.require_jobs(
         "removing a butler affects every tenant; only its own tenant may preview it"

@@ -58,14 +58,9 @@ class Fleet:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Connect to remote butlers for the block."""
-        async with httpx2.AsyncClient(
-            trust_env=False, timeout=None, follow_redirects=False
-        ) as client:
-            self._client = client
-            try:
-                yield
-            finally:
-                self._client = None
+        client = httpx2.AsyncClient(trust_env=False, timeout=None, follow_redirects=False)
+        async with client as self._client:
+            yield
 
     def here(self, visitor: Visitor) -> list[str]:
         """List the butlers of this home that a caller may see, by name."""
@@ -77,14 +72,10 @@ class Fleet:
         remotes = (r for r in self._app_state.fleet.remotes if r.name in visitor.remotes)
         return sorted(remotes, key=lambda remote: remote.name)
 
-    def names(self, visitor: Visitor) -> list[str]:
-        """List the butlers a caller may see, local ones first, each group by name."""
-        return [*self.here(visitor), *(remote.name for remote in self.there(visitor))]
-
     async def ask(
         self, visitor: Visitor, request_id: str, query: FleetQuery[Result]
     ) -> list[Reply[Result]]:
-        """Ask every butler at once, each within its time; reply in the order of `names`."""
+        """Ask every butler at once, each within its time; local ones first."""
 
         async def ask_here(name: str) -> Result:
             access = access_butler(self._app_state, visitor, name, request_id)

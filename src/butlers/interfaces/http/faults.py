@@ -22,7 +22,7 @@ from butlers.errors import (
     NotFound,
     Unavailable,
 )
-from butlers.kernel.text import clean
+from butlers.kernel.text import clean, without_middle
 from butlers.operation import fault_in_words
 
 log = structlog.get_logger(__name__)
@@ -36,7 +36,6 @@ _STATUS: Mapping[type[ButlersError], int] = {
     Unavailable: 503,
 }
 _FIELD = re.compile(r"([a-z_]+(?:\.[a-z_]+)*): ")
-_LONGEST = 2_000
 # Another server may take over in a moment; a request waits as long for one itself.
 _AWAY_SECONDS = 5
 OUR_FAULT = "an unexpected error occurred; `butlers logs` shows it"
@@ -95,13 +94,8 @@ def answer_failures(app: FastAPI, page: Page) -> None:
 
 def failure(status: int, message: str, field: str | None = None) -> JSONResponse:
     """Build the response that says what went wrong."""
-    # The ends say which field and what is valid; what a caller sent may be long between them.
-    words = clean(message)
-    if len(words) > _LONGEST:
-        words = f"{words[: _LONGEST // 2]} … {words[-_LONGEST // 2 :]}"
-    explanation = Explanation(message=words, field=field)
-    body = Failure(error=explanation).model_dump(exclude_none=True)
-    return JSONResponse(body, status)
+    explanation = Explanation(message=without_middle(clean(message)), field=field)
+    return JSONResponse(Failure(error=explanation).model_dump(exclude_none=True), status)
 
 
 def status_of(error: ButlersError) -> int:

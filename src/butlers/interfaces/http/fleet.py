@@ -112,7 +112,8 @@ class AskedFleetActivity(Input):
 async def list_butlers(request: Request, visitor: Visiting) -> Any:
     """List the butlers this caller may see."""
     fleet: Fleet = request.app.state.fleet
-    return {"butlers": fleet.names(visitor)}
+    remotes = [remote.name for remote in fleet.there(visitor)]
+    return {"butlers": fleet.here(visitor) + remotes}
 
 
 @router.get("/memory/overview", response_model=FleetOverview)

@@ -34,12 +34,10 @@ class JobRuns:
                 task.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
 
-    async def begin(
-        self, run: Coroutine[Any, Any, T], wait_seconds: float = WAIT_SECONDS
-    ) -> T | None:
-        """Start work and return its result; None if it takes longer than `wait_seconds`."""
+    async def begin(self, run: Coroutine[Any, Any, T]) -> T | None:
+        """Start work and return its result; None if it takes longer than a few seconds."""
         task = self.started(run)
-        done, _ = await asyncio.wait({task}, timeout=wait_seconds)
+        done, _ = await asyncio.wait({task}, timeout=WAIT_SECONDS)
         return task.result() if done else None
 
     def started(self, run: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
@@ -143,4 +141,4 @@ async def plan_of(access: ButlerAccess) -> dict[str, Any]:
 
 def _visible(run: Run, access: ButlerAccess) -> Run:
     """Hide the error and the result from everybody but the operator."""
-    return run if access.is_operator else replace(run, error=None, result=None)
+    return run if access.caller.is_operator else replace(run, error=None, result=None)

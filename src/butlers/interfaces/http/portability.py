@@ -158,7 +158,7 @@ def lineage_of(access: ButlerAccess) -> Lineage:
 
 
 def _require_operator(access: ButlerAccess, verb: str, command: str) -> None:
-    if not access.is_operator:
+    if not access.caller.is_operator:
         raise HTTPException(
             403, f"only the operator of the home may {verb}: run `{command}` on its machine"
         )

@@ -8,6 +8,7 @@ import json
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, Self
 
@@ -30,33 +31,30 @@ from butlers.auth.tokens import SessionTokens
 from butlers.errors import ButlersError, InvalidInput
 from butlers.host.butler import Butler
 from butlers.interfaces.mcp.tools import given_arguments, make_prompts, make_tools
-from butlers.kernel.text import one_line
+from butlers.kernel.text import one_line, without_middle
 from butlers.module import MAX_REQUEST_ID, Module
 from butlers.module import request_id as checked_request_id
 from butlers.operation import Operation, Toolset, faults_in_words, shortened
 
 log = structlog.get_logger(__name__)
 SCOPE = "butlers"
-_LONGEST_FAILURE = 2_000
 _project: ContextVar[Project | None] = ContextVar("project", default=None)
 _low_trust: ContextVar[bool] = ContextVar("low_trust", default=False)
 
 
+@dataclass(frozen=True, slots=True)
 class ButlerTokens:
     """Verifies bearer tokens for one butler, including those of its own sessions."""
 
-    def __init__(
-        self, store: TokenStore, butler: str, sessions: SessionTokens | None = None
-    ) -> None:
-        self._store = store
-        self._butler = butler
-        self._sessions = sessions or SessionTokens()
+    store: TokenStore
+    butler: str
+    sessions: SessionTokens
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return the caller behind a token, with its rights as claims, or None."""
-        caller = self._sessions.caller(token)
+        """Return the caller behind a token, as its claims, or None."""
+        caller = self.sessions.caller(token)
         if caller is None:
-            record = self._store.verify(token, self._butler)
+            record = self.store.verify(token, self.butler)
             if record is None:
                 return None
             caller = record.caller
@@ -67,14 +65,7 @@ class ButlerTokens:
             client_id=who,
             subject=who,
             scopes=[SCOPE],
-            claims={
-                "tenant_id": caller.tenant_id,
-                "actor": caller.actor,
-                "agent": caller.agent,
-                "low_trust": caller.low_trust,
-                "rights": caller.rights,
-                "scopes": caller.scopes,
-            },
+            claims={"caller": replace(caller, project=None)},
         )
 
 
@@ -134,9 +125,9 @@ class ButlerMCP(MCPServer[Any]):
         """Call a tool as the authenticated caller; count, time and log the call."""
         started, outcome = monotonic(), "error"
         request_id, caller = _request_id(arguments), _authenticated()
-        known = {"butler": self._butler, "tenant": caller and caller.tenant_id}
-        known = {key: value for key, value in (known | {"request_id": request_id}).items() if value}
-        with structlog.contextvars.bound_contextvars(**known):
+        labels = {"tenant": caller and caller.tenant_id, "request_id": request_id}
+        labels = {key: value for key, value in labels.items() if value}
+        with structlog.contextvars.bound_contextvars(butler=self._butler, **labels):
             try:
                 result = await self._answer(name, arguments, context)
                 outcome = "error" if getattr(result, "is_error", False) else "ok"
@@ -245,9 +236,7 @@ _AUTHENTICATION = AuthSettings(
 
 def _authenticated() -> Caller | None:
     token = get_access_token()
-    if token is None or token.claims is None:
-        return None
-    return Caller(**token.claims)
+    return token.claims["caller"] if token and token.claims else None
 
 
 def _request_id(arguments: dict[str, Any]) -> str | None:
@@ -263,10 +252,8 @@ def _request_id(arguments: dict[str, Any]) -> str | None:
 
 
 def _failure(words: str) -> CallToolResult:
-    # Both ends matter: which field, and what is valid. What the caller sent may be long between.
-    if len(words) > _LONGEST_FAILURE:
-        words = f"{words[: _LONGEST_FAILURE // 2]} … {words[-_LONGEST_FAILURE // 2 :]}"
-    return CallToolResult(content=[TextContent(type="text", text=words)], is_error=True)
+    text = without_middle(words)
+    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
 
 
 def _in_words(error: ToolError) -> str:

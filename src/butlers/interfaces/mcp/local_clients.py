@@ -47,15 +47,11 @@ async def serve_stdio(home: Home, name: str, *, low_trust: bool = False) -> None
             try:
                 async with server.kept_alive():
                     mcp = ButlerMCP.of(butler, ready=start.finished)
-                    await mcp.run_lines(project=_project(), low_trust=low_trust)
+                    # The agent started this process in the directory of its project.
+                    project = Project.of(identify(os.getcwd()))
+                    await mcp.run_lines(project=project, low_trust=low_trust)
             finally:
                 await start.abandon()
-
-
-def _project() -> Project:
-    """The project of the working directory, in which the agent started this process."""
-    found = identify(os.getcwd())
-    return Project(tuple(found["keys"]), found["name"], found["place"])
 
 
 class _Start:
@@ -187,7 +183,7 @@ class _SocketClients:
         server = self._servers.get(str(greeting.get("butler")))
         responses = _ResponseWriter(writer)
         if server is None:
-            await responses.write(json.dumps({"error": "there is no such butler here"}) + "\n")
+            await responses.write(json.dumps({"error": "this home has no such butler"}) + "\n")
             return
         await responses.write(json.dumps({"welcome": True}) + "\n")
         await server.run_lines(

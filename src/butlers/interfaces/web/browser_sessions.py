@@ -146,6 +146,8 @@ class Recognition:
 
 def give_cookie(request: Request, response: Response, name: str) -> None:
     """Set the session cookie: this site only, not readable by scripts."""
+    origin = request.headers.get("origin", "")  # HTTPS may end at a proxy in front of us
+    is_encrypted = request.url.scheme == "https" or origin.startswith("https://")
     response.set_cookie(
         COOKIE,
         name,
@@ -153,14 +155,8 @@ def give_cookie(request: Request, response: Response, name: str) -> None:
         path="/",
         httponly=True,
         samesite="strict",
-        secure=_is_encrypted(request),
+        secure=is_encrypted,
     )
-
-
-def _is_encrypted(request: Request) -> bool:
-    """Whether the browser used HTTPS, possibly to a proxy in front of us."""
-    origin = request.headers.get("origin", "")
-    return request.url.scheme == "https" or origin.startswith("https://")
 
 
 def take_cookie(response: Response) -> None:

@@ -82,7 +82,7 @@ async def review(visit: ButlerVisiting) -> Response:
     return render_butler(
         visit,
         "review",
-        quarantined=await visit.ask(trust.list_quarantine) if visit.is_operator else None,
+        quarantined=await visit.ask(trust.list_quarantine) if visit.caller.is_operator else None,
         proposals=await visit.ask(consolidation.list_proposals),
         doubts=await visit.ask(conflicts.list_doubts),
         conflicts=page["items"],

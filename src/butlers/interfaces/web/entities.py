@@ -12,25 +12,10 @@ from butlers.interfaces.web import pictures
 from butlers.interfaces.web.pages import go_to, render_butler
 from butlers.interfaces.web.visits import ButlerSending, ButlerVisiting
 from butlers.memory.flows.browse import MAX_LIMIT
-from butlers.memory.model import EntityType
 from butlers.memory.operations import entities, listing
 from butlers.memory.policy.states import EntityState
 
 router = APIRouter(prefix="/butlers/{name}/memory/entities")
-
-
-@router.get("")
-async def list_entities(visit: ButlerVisiting) -> Response:
-    """List entities, newest first."""
-    page = await visit.list_page(listing.list_entities)
-    return render_butler(
-        visit,
-        "entities",
-        entities=page["items"],
-        next_cursor=page["next_cursor"],
-        types=list(EntityType),
-        states=list(EntityState),
-    )
 
 
 @router.get("/{entity_id}")

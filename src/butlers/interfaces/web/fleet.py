@@ -56,7 +56,7 @@ async def fleet(visit: Visiting) -> Response:
 
 async def _home_status(visit: Visit) -> dict[str, Any]:
     """Load alerts about sessions and the backups, for the operator of the home."""
-    if not visit.visitor.is_operator:
+    if not visit.visitor.who.is_operator:
         return {"shortfalls": [], "backups": None}
     root = app_state_of(visit.request).home.root
     return {

@@ -1,5 +1,6 @@
 """Pages of facts, rules and episodes: lists, details, search, context preview and the bin."""
 
+from collections.abc import Iterable
 from typing import Any, Literal
 from uuid import UUID
 
@@ -17,9 +18,16 @@ from butlers.interfaces.web.visits import (
     operation_fields,
     search_fields,
 )
-from butlers.memory.model import ConsolidationStatus, Maturity, MemoryType, Permanence, SearchMode
+from butlers.memory.model import (
+    ConsolidationStatus,
+    EntityType,
+    Maturity,
+    MemoryType,
+    Permanence,
+    SearchMode,
+)
 from butlers.memory.operations import conflicts, feedback, listing, retrieval, storage, upkeep
-from butlers.memory.policy.states import EpisodeState, FactState, RuleUse
+from butlers.memory.policy.states import EntityState, EpisodeState, FactState, RuleUse
 from butlers.operation import Operation
 
 router = APIRouter(prefix="/butlers/{name}/memory")
@@ -31,6 +39,13 @@ _MODES = {
     SearchMode.HYBRID: "both",
     SearchMode.SEMANTIC: "meaning",
     SearchMode.KEYWORD: "words",
+}
+# The lists, and the choices of their filters.
+_LISTS: dict[str, tuple[Operation, dict[str, Iterable[str]]]] = {
+    "facts": (listing.list_facts, {"state": FactState, "permanence": Permanence}),
+    "rules": (listing.list_rules, {"state": RuleUse, "maturity": Maturity}),
+    "episodes": (listing.list_episodes, {"state": EpisodeState, "status": ConsolidationStatus}),
+    "entities": (listing.list_entities, {"state": EntityState, "entity_type": EntityType}),
 }
 _CHANGES: dict[str, tuple[Operation, str]] = {
     "confirm": (feedback.confirm, "confirmed"),
@@ -78,46 +93,22 @@ def _render_context(visit: ButlerVisit, preview: Any, **values: Any) -> Response
 
 
 @router.get("/facts")
-async def facts(visit: ButlerVisiting) -> Response:
-    """List facts, newest first."""
-    page = await visit.list_page(listing.list_facts)
-    return render_butler(
-        visit,
-        "facts",
-        facts=pictures.with_decay(page["items"], visit),
-        next_cursor=page["next_cursor"],
-        states=list(FactState),
-        permanences=list(Permanence),
-    )
-
-
 @router.get("/rules")
-async def rules(visit: ButlerVisiting) -> Response:
-    """List rules, newest first, with anti-patterns in a section of their own."""
-    page = await visit.list_page(listing.list_rules)
-    shown = pictures.with_decay(page["items"], visit)
-    return render_butler(
-        visit,
-        "rules",
-        rules=[rule for rule in shown if rule["maturity"] != Maturity.ANTI_PATTERN],
-        warnings=[rule for rule in shown if rule["maturity"] == Maturity.ANTI_PATTERN],
-        next_cursor=page["next_cursor"],
-        states=list(RuleUse),
-        maturities=list(Maturity),
-    )
-
-
 @router.get("/episodes")
-async def episodes(visit: ButlerVisiting) -> Response:
-    """List episodes, newest first, with their consolidation status."""
-    page = await visit.list_page(listing.list_episodes)
+@router.get("/entities")
+async def list_page(visit: ButlerVisiting) -> Response:
+    """List facts, rules, episodes or entities, newest first, with their filters."""
+    request = visit.visit.request
+    section = request.url.path.rpartition("/")[2]
+    operation, choices = _LISTS[section]
+    page = await visit.ask(operation, **operation_fields(operation, filled_fields(request)))
+    rows = page["items"]
     return render_butler(
         visit,
-        "episodes",
-        episodes=page["items"],
+        section,
+        rows=pictures.with_decay(rows, visit) if section in ("facts", "rules") else rows,
         next_cursor=page["next_cursor"],
-        states=list(EpisodeState),
-        statuses=list(ConsolidationStatus),
+        choices=choices,
     )
 
 

@@ -37,7 +37,8 @@ async def confirmed(visit: ButlerSending) -> Response:
 async def _render(visit: ButlerVisit, **values: Any) -> Response:
     """Render the page; those who may run its jobs also see what removing the butler deletes."""
     removal = await preview_removal(visit) if visit.may_run_jobs else None
-    return render_butler(visit, "data", may_erase=visit.is_operator, removal=removal, **values)
+    may_erase = visit.caller.is_operator
+    return render_butler(visit, "data", may_erase=may_erase, removal=removal, **values)
 
 
 def _erasure(about: str, keep: str) -> AskedErasure:

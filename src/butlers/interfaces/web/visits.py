@@ -75,11 +75,6 @@ class ButlerVisit(ButlerAccess):
         """The form that the visitor sent."""
         return self.visit.form
 
-    async def list_page(self, operation: Operation) -> Any:
-        """Load the page of a list, with the filters of the address."""
-        fields = operation_fields(operation, filled_fields(self.visit.request))
-        return await self.ask(operation, **fields)
-
 
 def sessions_of(request: Request) -> BrowserSessions:
     """Return the sessions of the application."""
