@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -95,20 +95,15 @@ class TokenGrant:
 def new_token(butler: str, grant: TokenGrant, now: datetime) -> tuple[TokenRecord, str]:
     """Make a token and its record, which is not stored yet; InvalidInput names a wrong field."""
     token = _random_token()
-    record = TokenRecord(
-        id=secrets.token_hex(4),
-        butler=butler,
-        tenant=_validate_word("tenant", grant.tenant),
-        note=_validate_note(grant.note),
-        digest=digest_of(token),
-        created_at=now.isoformat(timespec="seconds"),
-        agent=validate_agent(grant.agent),
-        rights=grant.rights,
-        expires_at=grant.expires_at,
-        low_trust=grant.low_trust,
-        scopes=tuple(dict.fromkeys(map(_validate_scope, grant.scopes))),
-    )
-    return record, token
+    fields = asdict(grant) | {
+        "id": secrets.token_hex(4),
+        "created_at": now.isoformat(timespec="seconds"),
+        "tenant": _validate_word("tenant", grant.tenant),
+        "note": _validate_note(grant.note),
+        "agent": validate_agent(grant.agent),
+        "scopes": tuple(dict.fromkeys(map(_validate_scope, grant.scopes))),
+    }
+    return TokenRecord(butler=butler, digest=digest_of(token), **fields), token
 
 
 def digest_of(token: str) -> str:

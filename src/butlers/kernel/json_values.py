@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
 from uuid import UUID
@@ -46,23 +46,15 @@ def json_value(value: Any) -> Any:
 
 def is_deeper(value: Any, most: int) -> bool:
     """Whether lists and objects are nested deeper than `most`."""
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(most):
-        level = [
-            item for outer in level if isinstance(outer, dict | list) for item in _inner(outer)
-        ]
-    return any(isinstance(item, dict | list) for item in level)
-
-
-def _inner(outer: dict[str, Any] | list[Any]) -> Iterable[Any]:
-    return outer.values() if isinstance(outer, dict) else outer
+        inner = [outer.values() if isinstance(outer, dict) else outer for outer in level]
+        level = [item for items in inner for item in items if isinstance(item, dict | list)]
+    return bool(level)
 
 
 def shallow_json(text: str) -> Any:
-    """Parse JSON, with `TOO_DEEP` in place of what is nested deeper than `DEEPEST`.
-
-    The text is cut before it is parsed, because the parser recurses.
-    """
+    """Parse JSON with `TOO_DEEP` for what is too deep; it is cut first, as the parser recurses."""
     if text.count("{") + text.count("[") <= DEEPEST:
         return json.loads(text)
     kept, depth = [], 0

@@ -40,20 +40,6 @@ _STORED = re.compile(f"({_MEANT}|{_GLYPH})|[{_UNSEEN}]+")
 _SHOWN = re.compile(f"({_MEANT})|[{_UNSEEN}]+")
 
 
-def without_unseen(text: str) -> str:
-    """Remove invisible characters, for storing."""
-    return text if text.isascii() else _STORED.sub(_meant, text)
-
-
-def without_any_unseen(text: str) -> str:
-    """Remove invisible characters and selectors of glyphs, which could spell a sentence."""
-    return text if text.isascii() else _SHOWN.sub(_meant, text)
-
-
-def _meant(match: re.Match[str]) -> str:
-    return match[1] or ""
-
-
 MAX_SEARCHABLE_BYTES = 1_048_576
 """How much of a text its search vector holds; PostgreSQL refuses tsvectors above 1 MB."""
 
@@ -67,14 +53,15 @@ _BREAKING = re.compile("[\\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 def clean(text: str) -> str:
     """Remove NUL and invisible characters; the result can be encoded as UTF-8."""
-    return without_unseen(replace_surrogates(text.replace("\x00", "")))
+    return _without_unseen(replace_surrogates(text.replace("\x00", "")), _STORED)
+
+
+def _without_unseen(text: str, pattern: re.Pattern[str]) -> str:
+    return text if text.isascii() else pattern.sub(lambda match: match[1] or "", text)
 
 
 def clean_json(value: object, depth: int = DEEPEST) -> Any:
-    """Clean every text of a JSON value, keys included.
-
-    TypeError with the name of a type that JSON does not have; RecursionError below `depth`.
-    """
+    """Clean every text of a JSON value; TypeError names a wrong type, RecursionError: too deep."""
     if depth == 0:
         raise RecursionError
     match value:
@@ -130,5 +117,8 @@ def without_middle(text: str, longest: int = 2_000) -> str:
 
 
 def one_line(text: str) -> str:
-    """Put a text on one line, in the order it is stored, so that it cannot forge a heading."""
-    return _BREAKING.sub(" ", without_any_unseen(clean(text))).strip()
+    """Put a text on one line, in the order it is stored, so that it cannot forge a heading.
+
+    Selectors of glyphs go too: they could spell a sentence that only a model reads.
+    """
+    return _BREAKING.sub(" ", _without_unseen(clean(text), _SHOWN)).strip()

@@ -73,8 +73,6 @@ def operator_of(app_state: AppState, actor: str = "operator") -> Visitor:
 
 
 MEMORY = "memory"
-# Only for the OpenAPI document; `authenticate` decides.
-_SCHEME = HTTPBearer(auto_error=False, description="A token of `butlers token new`.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,4 +166,7 @@ Visiting = Annotated[Visitor, Depends(unlimited_visitor)]
 CurrentAccess = Annotated[ButlerAccess, Depends(unlimited_access)]
 ScopedAccess = Annotated[ButlerAccess, Depends(scoped_access)]
 """For routes of operations, which check scopes themselves."""
-DOCUMENTED_TOKEN = Depends(_SCHEME)
+# Only for the OpenAPI document; `authenticate` decides.
+DOCUMENTED_TOKEN = Depends(
+    HTTPBearer(auto_error=False, description="A token of `butlers token new`.")
+)

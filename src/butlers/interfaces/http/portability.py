@@ -117,10 +117,7 @@ async def bring(
     request: Request,
     source: Annotated[str | None, Query(description=f"One of {', '.join(IMPORTS)}.")] = None,
 ) -> Any:
-    """Import the file in the request's body; only the operator of the home may.
-
-    For a file larger than a request may be, use `butlers import`.
-    """
+    """Import the request's body, for the operator; use `butlers import` for a larger file."""
     _require_operator(access, "import", "butlers import FILE")
     with tempfile.TemporaryDirectory(dir=access.butler.home.root) as directory:
         file = Path(directory) / "import"

@@ -8,14 +8,12 @@ from pydantic import Field
 from starlette.requests import Request
 
 from butlers.errors import SettingsError, Unavailable
-from butlers.host.butler import Butler
 from butlers.interfaces.http.access import CurrentAccess
 from butlers.interfaces.http.jobs import JobRuns
 from butlers.memory.operations.results import Instant
 from butlers.operation import Input, Output
 from butlers.sessions.log import SessionKind
 from butlers.sessions.spawner import SessionRequest
-from butlers.settings.sections import ButlerSettings
 
 router = APIRouter(tags=["sessions"])
 T = TypeVar("T")
@@ -82,7 +80,10 @@ async def ask(access: CurrentAccess, request: Request, asked: AskedSession) -> A
     run its jobs may ask.
     """
     access.require_jobs("the butler pays for a session; only its own tenant may ask")
-    settings = await asyncio.to_thread(_settings_now, access.butler)
+    try:
+        settings = await asyncio.to_thread(access.butler.settings_now)
+    except SettingsError as error:
+        raise Unavailable(str(error)) from error
     spawner = access.butler.spawner(access.butler.session_memory(), settings)
     question = SessionRequest(asked.prompt, access.caller.actor, project=asked.project)
     runs: JobRuns = request.app.state.job_runs
@@ -114,13 +115,6 @@ async def get_session(
 ) -> Any:
     """Read one session: who asked, agent, model, cost, its context and what it stored."""
     return (await access.butler.session_log.get(access.caller.tenant_id, session_id)).shown()
-
-
-def _settings_now(butler: Butler) -> ButlerSettings:
-    try:
-        return butler.settings_now()
-    except SettingsError as error:
-        raise Unavailable(str(error)) from error
 
 
 async def _while_connected(request: Request, task: "asyncio.Task[T]") -> T:

@@ -60,12 +60,9 @@ class ButlerTokens:
             caller = record.caller
         # Client and subject differ per tenant and token, or two could share a session.
         who = f"{caller.tenant_id}/{caller.actor}"
+        claims = {"caller": replace(caller, project=None)}
         return AccessToken(
-            token="redacted",
-            client_id=who,
-            subject=who,
-            scopes=[SCOPE],
-            claims={"caller": replace(caller, project=None)},
+            token="redacted", client_id=who, subject=who, scopes=[SCOPE], claims=claims
         )
 
 
@@ -147,10 +144,7 @@ class ButlerMCP(MCPServer[Any]):
         *,
         low_trust: bool = False,
     ) -> None:
-        """Serve one client over lines of JSON; standard input and output unless given.
-
-        Its calls are made in the project.
-        """
+        """Serve one client in its project, over lines of JSON, by default on standard input."""
         _project.set(project)
         _low_trust.set(low_trust)
         server = self._lowlevel_server

@@ -36,10 +36,7 @@ _CHUNK = 65_536
 
 
 async def serve_stdio(home: Home, name: str, *, low_trust: bool = False) -> None:
-    """Serve a butler's tools on standard input and output until the client leaves.
-
-    The client can list tools at once; the first call waits until the database has started.
-    """
+    """Serve a butler on standard input and output; only calls wait until it has started."""
     settings = butler_settings(home, name)
     with input_ended_by_signals():
         async with hosted(home, [settings]) as (server, [butler]):

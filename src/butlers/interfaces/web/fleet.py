@@ -22,7 +22,6 @@ from butlers.interfaces.web.visits import (
     operation_fields,
     search_fields,
 )
-from butlers.memory.model import MemoryType, SearchMode
 from butlers.memory.operations import retrieval
 from butlers.memory.operations.listing import OverviewInput
 from butlers.sessions.spool_entries import shortfalls
@@ -45,12 +44,8 @@ async def fleet(visit: Visiting) -> Response:
         "fleet.html",
         homes=visit.homes,
         **await _home_status(visit),
-        done=visit.request.query_params.get("done", ""),
         butler_cards=[{**api.status_of(reply), "result": reply.result} for reply in replies],
         activity=api.newest(events, _EVENTS),
-        asked={},
-        modes=list(SearchMode),
-        types=list(MemoryType),
     )
 
 
@@ -102,12 +97,4 @@ async def search(visit: Visiting) -> Response:
         retrieval.search.parse(params)  # refuses bad input with a message
         query = api.AskedFleetSearch.model_validate(params)
         results = await api.search(visit.request, visit.visitor, query)
-    return render(
-        visit.request,
-        "fleet_search.html",
-        homes=visit.homes,
-        results=results,
-        asked=fields,
-        modes=list(SearchMode),
-        types=list(MemoryType),
-    )
+    return render(visit.request, "fleet_search.html", homes=visit.homes, results=results)

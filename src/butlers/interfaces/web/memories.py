@@ -60,7 +60,7 @@ async def search(visit: ButlerVisiting) -> Response:
     """Search a butler, best result first; this is not counted as a use."""
     fields = filled_fields(visit.visit.request)
     results = await _search_results(visit, fields) if "q" in fields else None
-    return render_butler(visit, "search", results=results, modes=_MODES, types=list(MemoryType))
+    return render_butler(visit, "search", results=results, modes=_MODES)
 
 
 async def _search_results(visit: ButlerVisit, fields: dict[str, str]) -> Any:
@@ -101,7 +101,8 @@ async def list_page(visit: ButlerVisiting) -> Response:
     request = visit.visit.request
     section = request.url.path.rpartition("/")[2]
     operation, choices = _LISTS[section]
-    page = await visit.ask(operation, **operation_fields(operation, filled_fields(request)))
+    fields = operation_fields(operation, filled_fields(request))
+    page = await visit.ask(operation, **fields, cursor=request.query_params.get("cursor"))
     rows = page["items"]
     return render_butler(
         visit,

@@ -20,6 +20,7 @@ from butlers.interfaces.http.faults import OUR_FAULT, status_of
 from butlers.interfaces.web import formatting
 from butlers.interfaces.web.svg import meter, swatch
 from butlers.interfaces.web.visits import ButlerVisit, filled_fields, visit_or_none
+from butlers.memory.model import MemoryType, SearchMode
 
 # Not no-referrer: with it browsers send forms with the origin "null", which we would refuse.
 PROTECTION = {
@@ -37,7 +38,7 @@ PROTECTION = {
 
 
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """Render a page with the values that every page needs."""
+    """Render a page, with what every page needs: who visits, and the fields of the address."""
     visit = visit_or_none(request)
     about = {
         "visit": visit,
@@ -45,6 +46,9 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
         "butlers": visit.butlers if visit else [],
         "path": request.url.path,
         "version": __version__,
+        "asked": filled_fields(request),
+        "done": request.query_params.get("done", ""),
+        "cursor": request.query_params.get("cursor"),
     }
     page = _environment.get_template(template).render(about | values)
     return HTMLResponse(page, status, PROTECTION)
@@ -53,18 +57,9 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
 def render_butler(
     visit: ButlerVisit, section: str, *, template: str = "", **values: Any
 ) -> HTMLResponse:
-    """Render a page of one butler, with its name, tenant, tabs and the fields of the address."""
-    fields = filled_fields(visit.visit.request)
-    common: dict[str, Any] = {
-        "name": visit.butler.name,
-        "home": visit.home,
-        "section": section,
-        "tenant": visit.caller.tenant_id,
-        "cursor": fields.pop("cursor", None),
-        "done": fields.pop("done", ""),
-        "asked": fields,
-    }
-    return render(visit.visit.request, template or f"{section}.html", **common | values)
+    """Render a page of one butler, with its name, tenant and tabs."""
+    values |= {"name": visit.butler.name, "tenant": visit.caller.tenant_id, "home": visit.home}
+    return render(visit.visit.request, template or f"{section}.html", section=section, **values)
 
 
 def _time(value: datetime | str | None, otherwise: str = "never", *, is_relative: bool) -> Markup:
@@ -76,14 +71,6 @@ def _time(value: datetime | str | None, otherwise: str = "never", *, is_relative
     if is_relative:
         text, title = title, f"{at:%Y-%m-%d %H:%M:%S} UTC"
     return Markup('<time datetime="{}" title="{}">{}</time>').format(at.isoformat(), title, text)
-
-
-def _decimal(value: float | None, places: int = 2) -> str:
-    return "–" if value is None else f"{value:.{places}f}"
-
-
-def _count(value: int | None) -> str:
-    return "–" if value is None else f"{value:,}"
 
 
 _environment = Environment(
@@ -98,8 +85,8 @@ _environment = Environment(
 _environment.filters |= {
     "when": partial(_time, is_relative=False),
     "ago": partial(_time, is_relative=True),
-    "decimal": _decimal,
-    "count": _count,
+    "decimal": lambda number, places=2: "–" if number is None else f"{number:.{places}f}",
+    "count": lambda number: "–" if number is None else f"{number:,}",
     "words": lambda name: name.replace("_", " "),
     "cut": formatting.cut,
     "span": formatting.span_of,
@@ -108,7 +95,12 @@ _environment.filters |= {
     "changes": formatting.changes,
     "actor": formatting.actor_words,
 }
-_environment.globals |= {"meter": meter, "swatch": swatch}
+_environment.globals |= {
+    "meter": meter,
+    "swatch": swatch,
+    "modes": list(SearchMode),
+    "types": list(MemoryType),
+}
 
 
 _TITLES = {

@@ -40,8 +40,7 @@ def draw_graph(before: Sequence[GraphNode], this: GraphNode, after: Sequence[Gra
     width = len(columns) * _BOX + (len(columns) - 1) * _APART + 4
     root = drawing(width, height, _in_words(before, after), "graph")
     root.set("width", f"{width:g}")
-    # A group instead of one image, so that each link can be reached and read.
-    root.set("role", "group")
+    root.set("role", "group")  # not one image, so that each link can be reached and read
     centres = [_column(root, index, column, height) for index, column in enumerate(columns)]
     own = columns.index([this])
     left, middle = _left(own), centres[own][0]
@@ -159,10 +158,7 @@ def plots(timeline: Mapping[str, Any], latency: Sequence[tuple[str, int]]) -> li
 
 
 def provenance(home: str, detail: Mapping[str, Any]) -> Markup | None:
-    """Draw where a memory came from and what replaced it; None if neither is known.
-
-    `home` is the address of the butler's pages.
-    """
+    """Draw where a memory came from and what replaced it; None if neither is known."""
     row = detail["memory"]
     before = [
         *(_episode(home, episode) for episode in detail["source_episodes"]),

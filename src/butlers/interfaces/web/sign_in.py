@@ -11,7 +11,7 @@ from butlers.auth.rights import Right
 from butlers.auth.sign_in import SignInLinks
 from butlers.auth.tokens import TokenRecord
 from butlers.interfaces.http.access import app_state_of
-from butlers.interfaces.web.browser_sessions import give_cookie, take_cookie
+from butlers.interfaces.web.browser_sessions import COOKIE, give_cookie
 from butlers.interfaces.web.pages import go_to, render
 from butlers.interfaces.web.visits import Sending, sent_form, sessions_of
 
@@ -73,7 +73,7 @@ async def sign_out(request: Request, _: Sending) -> Response:
     """End the session, here and in the browser."""
     await sessions_of(request).end(request)
     response = go_to("/sign-in")
-    take_cookie(response)
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
     return response
 
 

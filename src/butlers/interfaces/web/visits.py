@@ -17,6 +17,7 @@ CSRF_FIELD = "csrf"
 NOT_MEANT = "this form is out of date or was not sent from here; go back, reload and try again"
 _FORM_TYPE = "application/x-www-form-urlencoded"
 _MOST_FIELDS = 50
+_OF_PAGE = ("cursor", "done")
 _DATE_LENGTH = len("2026-01-31")
 _DATE_FIELDS = ("created_after", "created_before")
 
@@ -143,8 +144,9 @@ ButlerSending = Annotated[ButlerVisit, Depends(butler_visit_with_form)]
 
 
 def filled_fields(request: Request) -> dict[str, str]:
-    """Return the query parameters that are not blank."""
-    return {key: value.strip() for key, value in request.query_params.items() if value.strip()}
+    """Return the query parameters that are not blank, without those of the page itself."""
+    pairs = request.query_params.items()
+    return {key: value.strip() for key, value in pairs if value.strip() and key not in _OF_PAGE}
 
 
 def operation_fields(operation: Operation, fields: dict[str, Any]) -> dict[str, Any]:
