@@ -132,10 +132,8 @@ def expiry(given: str, now: datetime) -> datetime | None:
         ends = now
     ends = ends if ends.tzinfo else ends.replace(tzinfo=UTC)
     if ends <= now:
-        raise InvalidInput(
-            f"expires: found {given[:80]!r}; valid is a span such as 12h, 90d or 8w, or a day to "
-            "come such as 2030-12-31"
-        )
+        valid = "a span such as 12h, 90d or 8w, or a future day such as 2030-12-31"
+        raise InvalidInput(f"expires: found {given[:80]!r}; valid is {valid}")
     return ends.astimezone(UTC).replace(microsecond=0)
 
 

@@ -103,9 +103,8 @@ def is_model(kind: object) -> TypeGuard[type[BaseModel]]:
 
 def valid_text(kind: object, bounds: Sequence[object]) -> str:
     """Say what a setting of this type and with these bounds accepts."""
-    for mark in bounds:
-        if isinstance(mark, Valid):
-            return mark.text
+    if texts := [bound.text for bound in bounds if isinstance(bound, Valid)]:
+        return texts[0]
     if choices := _choices(kind):
         return "one of " + ", ".join(map(toml_value, choices))
     if is_model(kind):

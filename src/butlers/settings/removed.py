@@ -43,8 +43,7 @@ def drop_removed(table: dict[str, Any], path: str = "") -> list[str]:
     for key, value in list(table.items()):
         name = f"{path}{key}"
         if isinstance(value, dict):
-            inner = drop_removed(value, f"{name}.")
-            warnings += inner
+            warnings += (inner := drop_removed(value, f"{name}."))
             if not value and (inner or name == _EMPTY_TABLE):
                 del table[key]
         elif name in REMOVED:

@@ -37,7 +37,7 @@ _STATUS: Mapping[type[ButlersError], int] = {
 }
 _FIELD = re.compile(r"([a-z_]+(?:\.[a-z_]+)*): ")
 # Another server may take over in a moment; a request waits as long for one itself.
-_AWAY_SECONDS = 5
+_RETRY = {"Retry-After": "5"}
 OUR_FAULT = "an unexpected error occurred; `butlers logs` shows it"
 
 Page: TypeAlias = Callable[[Request, Exception], Response]
@@ -108,18 +108,16 @@ def _as_json(error: Exception) -> JSONResponse:
         case ButlersError():
             named = _FIELD.match(str(error))
             answer = failure(status_of(error), str(error), named[1] if named else None)
-            if isinstance(error, Away):
-                answer.headers["Retry-After"] = str(_AWAY_SECONDS)
+            answer.headers.update(_RETRY if isinstance(error, Away) else {})
+            return answer
         case RequestValidationError():
-            faults = error.errors()
-            message = "; ".join(_fault(fault) for fault in faults[:5])
-            answer = failure(422, message, _where(faults[0]) or None)
+            message = "; ".join(_fault(fault) for fault in error.errors()[:5])
+            return failure(422, message, _where(error.errors()[0]) or None)
         case HTTPException():
             answer = failure(error.status_code, str(error.detail))
             answer.headers.update(error.headers or {})
-        case _:
-            answer = failure(500, OUR_FAULT)
-    return answer
+            return answer
+    return failure(500, OUR_FAULT)
 
 
 def _fault(fault: Mapping[str, Any]) -> str:

@@ -38,24 +38,21 @@ def operation_routes() -> APIRouter:
     ]
     # Fixed paths before those that take any word at the same position.
     for module, operation, route in sorted(offered, key=lambda item: "{" in item[2].path):
-        _add(router, module, operation, route)
+        effect = "reading" if operation.effect is OperationEffect.READS else "writing"
+        router.add_api_route(
+            f"/butlers/{{name}}{'/memory' if module.name == MEMORY else ''}{route.path}",
+            _endpoint(module, operation, route),
+            methods=[route.method],
+            status_code=route.status,
+            response_model=_response_model(operation, route),
+            response_model_exclude_unset=True,
+            name=operation.name,
+            summary=operation.headline,
+            description=operation.words,
+            operation_id=f"{operation.tool}{route.path}",
+            tags=[module.name, effect],
+        )
     return router
-
-
-def _add(router: APIRouter, module: type[Module], operation: Operation, route: Route) -> None:
-    router.add_api_route(
-        f"/butlers/{{name}}{'/memory' if module.name == MEMORY else ''}{route.path}",
-        _endpoint(module, operation, route),
-        methods=[route.method],
-        status_code=route.status,
-        response_model=_response_model(operation, route),
-        response_model_exclude_unset=True,
-        name=operation.name,
-        summary=operation.headline,
-        description=operation.words,
-        operation_id=f"{operation.tool}{route.path}",
-        tags=[module.name, "reading" if operation.effect is OperationEffect.READS else "writing"],
-    )
 
 
 def _endpoint(module: type[Module], operation: Operation, route: Route) -> Endpoint:

@@ -183,12 +183,8 @@ class _SocketClients:
             await responses.write(json.dumps({"error": "this home has no such butler"}) + "\n")
             return
         await responses.write(json.dumps({"welcome": True}) + "\n")
-        await server.run_lines(
-            _client_lines(reader),
-            responses,
-            Project.of(greeting.get("project")),
-            low_trust=bool(greeting.get("low_trust")),
-        )
+        project, low_trust = Project.of(greeting.get("project")), bool(greeting.get("low_trust"))
+        await server.run_lines(_client_lines(reader), responses, project, low_trust=low_trust)
 
     async def close(self) -> None:
         """Disconnect every client."""

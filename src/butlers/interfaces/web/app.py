@@ -18,7 +18,7 @@ from butlers.interfaces.http.faults import answer_failures
 from butlers.interfaces.http.jobs import JobRuns
 from butlers.interfaces.http.middleware import Envelope
 from butlers.interfaces.http.routes import router as api_router
-from butlers.interfaces.web import butler, entities, fleet, memories, portability, sign_in
+from butlers.interfaces.web import butler, entities, fleet, memories, sign_in
 from butlers.interfaces.web.browser_sessions import BrowserSessions, Recognition
 from butlers.interfaces.web.pages import explained
 
@@ -50,7 +50,7 @@ def build(app_state: AppState) -> FastAPI:
     answer_failures(app, explained)
     app.include_router(api_router)
     # Fixed paths before those that take any word in the same place.
-    for part in (sign_in, fleet, butler, portability, entities, memories):
+    for part in (sign_in, fleet, butler, entities, memories):
         app.include_router(part.router, include_in_schema=False)
     app.mount("/static", Assets())
     return app

@@ -83,21 +83,20 @@ class BrowserSessions:
         if known is not None and (known.asked_at is None or now - known.asked_at < FRESH_SECONDS):
             return
         try:
-            found = await self._app_state.tokens.find_sign_in(key)
+            sign_in = await self._app_state.tokens.find_sign_in(key)
         except ButlersError:
-            if known is None:
-                return  # an unknown browser may sign in
-            raise
-        if found is not None:
-            token = found.record.digest
-            self._open[key] = BrowserSession(found.csrf, found.expires_at, token, now)
-        else:
-            self._open.pop(key, None)
+            if known is not None:
+                raise
+            return  # an unknown browser may sign in
+        self._open.pop(key, None)
+        if sign_in is not None:
+            token = sign_in.record.digest
+            self._open[key] = BrowserSession(sign_in.csrf, sign_in.expires_at, token, now)
 
     def session(self, request: Request) -> BrowserSession | None:
         """Return the session of a request, unless it has expired."""
-        found = self._open.get(digest_of(request.cookies.get(COOKIE, "")))
-        return found if found is not None and found.expires_at > self._clock() else None
+        session = self._open.get(digest_of(request.cookies.get(COOKIE, "")))
+        return session if session is not None and session.expires_at > self._clock() else None
 
     def visitor(self, request: Request) -> Visitor | None:
         """Return the session's visitor; None without a session or with an invalid token."""

@@ -1,20 +1,25 @@
-"""Pages of one butler: overview, activity, jobs and review."""
+"""Pages of one butler: overview, activity, jobs, review, and your data."""
 
 import asyncio
-from typing import Literal
+import json
+from typing import Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter
+from pydantic import ValidationError
 from starlette.responses import Response
 
+from butlers.errors import InvalidInput
 from butlers.interfaces.http import jobs as api
-from butlers.interfaces.http.butlers import get_overview
+from butlers.interfaces.http.butlers import get_overview, preview_removal
+from butlers.interfaces.http.portability import AskedErasure, erase, preview_erasure
 from butlers.interfaces.web import pictures
 from butlers.interfaces.web.pages import go_to, render_butler
-from butlers.interfaces.web.visits import ButlerSending, ButlerVisiting, Name
+from butlers.interfaces.web.visits import ButlerSending, ButlerVisit, ButlerVisiting, Name
 from butlers.memory.flows.browse import MAX_LIMIT
 from butlers.memory.model import Maturity
 from butlers.memory.operations import conflicts, consolidation, listing, trust
+from butlers.operation import faults_in_words
 
 router = APIRouter(prefix="/butlers/{name}/memory")
 _FEW = 6
@@ -117,3 +122,39 @@ async def settle(visit: ButlerSending, conflict_id: UUID) -> Response:
     decision = {"holds": visit.form["holds"], "since": visit.form.optional("since")}
     await visit.ask(conflicts.settle_conflict, conflict_id=str(conflict_id), **decision)
     return go_to(f"{visit.home}/review")
+
+
+@router.get("/data")
+async def data(visit: ButlerVisiting, about: str = "", keep: str = "") -> Response:
+    """Show the exports, and preview an erasure."""
+    asked = {"about": about.strip(), "keep": keep.strip()}
+    preview = await preview_erasure(visit, _erasure(**asked)) if asked["about"] else None
+    return await _render_data(visit, asked=asked, preview=preview, receipt="")
+
+
+@router.post("/data/erase")
+async def erase_data(visit: ButlerSending) -> Response:
+    """Erase what was previewed and show the receipt, once."""
+    receipt = await erase(visit, _erasure(visit.form["about"].strip(), visit.form["keep"]))
+    text = json.dumps(receipt, indent=2, ensure_ascii=False)
+    return await _render_data(visit, asked={"about": "", "keep": ""}, preview=None, receipt=text)
+
+
+async def _render_data(visit: ButlerVisit, **values: Any) -> Response:
+    """Render the page; those who may run its jobs also see what removing the butler deletes."""
+    removal = await preview_removal(visit) if visit.may_run_jobs else None
+    may_erase = visit.caller.is_operator
+    return render_butler(visit, "data", may_erase=may_erase, removal=removal, **values)
+
+
+def _erasure(about: str, keep: str) -> AskedErasure:
+    """Read a name or the id of an entity, and the ids to keep, separated by spaces."""
+    fields: dict[str, Any] = {"keep": keep.split()}
+    try:
+        fields["entity"] = UUID(about)
+    except ValueError:
+        fields["about"] = about
+    try:
+        return AskedErasure.model_validate(fields)
+    except ValidationError as error:
+        raise InvalidInput(faults_in_words(error)) from None
