@@ -57,16 +57,16 @@ def shallow_json(text: str) -> Any:
     """Parse JSON with `TOO_DEEP` for what is too deep; it is cut first, as the parser recurses."""
     if text.count("{") + text.count("[") <= DEEPEST:
         return json.loads(text)
-    kept, depth = [], 0
+    parts, depth = [], 0
     for token in _TOKEN.findall(text):
         opens, closes = token in ("[", "{"), token in ("]", "}")
         depth -= closes
         if depth < DEEPEST or (depth == DEEPEST and not opens and not closes):
-            kept.append(token)
+            parts.append(token)
         elif depth == DEEPEST and opens:
-            kept.append(json.dumps(TOO_DEEP))
+            parts.append(json.dumps(TOO_DEEP))
         depth += opens
-    return json.loads("".join(kept))
+    return json.loads("".join(parts))
 
 
 def brief(result: Any) -> Any:

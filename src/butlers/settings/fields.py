@@ -29,6 +29,13 @@ _PLAIN_TYPES: Mapping[object, str] = {
     float: "a number",
     str: "text",
 }
+_BOUNDS: Mapping[type, str] = {
+    Ge: " from {0.ge}",
+    Gt: " above {0.gt}",
+    Le: " to {0.le}",
+    MinLen: " of {0.min_length}",
+    MaxLen: " to {0.max_length} characters",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,19 +160,8 @@ def _is_section(kind: object) -> TypeGuard[type[BaseModel]]:
 
 
 def _range_text(bounds: Sequence[object]) -> str:
-    low = high = ""
-    for mark in bounds:
-        if isinstance(mark, Ge):
-            low = f" from {mark.ge}"
-        elif isinstance(mark, Gt):
-            low = f" above {mark.gt}"
-        elif isinstance(mark, Le):
-            high = f" to {mark.le}"
-        elif isinstance(mark, MinLen):
-            low = f" of {mark.min_length}"
-        elif isinstance(mark, MaxLen):
-            high = f" to {mark.max_length} characters"
-    return low + high
+    known = (bound for bound in bounds if type(bound) in _BOUNDS)
+    return "".join(_BOUNDS[type(bound)].format(bound) for bound in known)
 
 
 def fault_line(file: Path, key: str, found: str, valid: str) -> str:

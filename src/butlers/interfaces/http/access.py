@@ -83,17 +83,19 @@ class ButlerAccess:
     caller: Caller
     request_id: str
 
-    async def perform(self, module: str, operation: Operation, given: Mapping[str, Any]) -> Any:
+    async def perform(self, module: str, operation: Operation, params: Mapping[str, Any]) -> Any:
         """Run an operation for the caller; NotFound if the butler does not have the module."""
         if not self.butler.settings.is_enabled(module):
             raise NotFound(f"butler {self.butler.name} does not have the {module} module")
-        return await self.butler.module(module).call(operation, self.caller, given, self.request_id)
+        return await self.butler.module(module).call(
+            operation, self.caller, params, self.request_id
+        )
 
-    async def ask(self, operation: Operation, **given: Any) -> Any:
+    async def ask(self, operation: Operation, **params: Any) -> Any:
         """Run a memory operation for the caller, with full detail."""
         if "detail" in operation.fields:
-            given.setdefault("detail", Detail.FULL)
-        return await self.perform(MEMORY, operation, given)
+            params.setdefault("detail", Detail.FULL)
+        return await self.perform(MEMORY, operation, params)
 
     @property
     def may_run_jobs(self) -> bool:

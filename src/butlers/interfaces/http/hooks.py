@@ -131,13 +131,8 @@ class Hooks:
 
     def _note(self, hook: HookEvent, caller: Caller, **what: Any) -> Callable[[], Awaitable[None]]:
         """Record the context of a session; its agent does not wait for that."""
-        note = partial(
-            self._butler.session_log.note_agent,
-            caller,
-            hook.session_id,
-            project=place_name(hook.cwd, caller),
-            **what,
-        )
+        what["project"] = place_name(hook.cwd, caller)
+        note = partial(self._butler.session_log.note_agent, caller, hook.session_id, **what)
         return partial(
             forgiven, "record of a session", note, otherwise=None, seconds=_NOTING_SECONDS
         )

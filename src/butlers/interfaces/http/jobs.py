@@ -25,7 +25,7 @@ class JobRuns:
         self._running: set[asyncio.Task[Any]] = set()
 
     @asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
+    async def open(self) -> AsyncIterator[None]:
         """Cancel the work that still runs at the end of the block."""
         try:
             yield

@@ -59,12 +59,12 @@ def _endpoint(module: type[Module], operation: Operation, route: Route) -> Endpo
     names = _IN_PATH.findall(route.path)
     params = _request_body(operation, route, names)
 
-    async def answer(access: ButlerAccess, **given: Any) -> Any:
-        named = {name: given.pop(name) for name in names}
+    async def answer(access: ButlerAccess, **arguments: Any) -> Any:
+        named = {name: arguments.pop(name) for name in names}
         if params is not None:
-            given = given["params"].model_dump(exclude_unset=True)
-        given |= _filled(named, operation)
-        output = await access.perform(module.name, operation, given)
+            arguments = arguments["params"].model_dump(exclude_unset=True)
+        arguments |= _filled(named, operation)
+        output = await access.perform(module.name, operation, arguments)
         if output is None:
             nothing = (
                 f"{key}: you have no {key.removesuffix('_id')} {named[key]}" for key in named

@@ -165,33 +165,30 @@ class ButlerMCP(MCPServer[Any]):
         except ButlersError as error:
             return _failure(str(error))
 
-    async def _perform(self, module: Module, operation: Operation, given: dict[str, Any]) -> Any:
+    async def _perform(self, module: Module, operation: Operation, params: dict[str, Any]) -> Any:
         """Perform an operation as the caller; without sign-in, as the butler's own tenant."""
-        caller = _authenticated() or Caller(
-            module.environment.tenant_id,
-            "local",
-            project=_project.get(),
-            low_trust=_low_trust.get(),
-        )
-        tenant_id = given.get("tenant_id")
+        tenant, project = module.environment.tenant_id, _project.get()
+        local = Caller(tenant, "local", project=project, low_trust=_low_trust.get())
+        caller = _authenticated() or local
+        tenant_id = params.get("tenant_id")
         if tenant_id not in (None, caller.tenant_id):
             raise InvalidInput(
                 f"tenant_id: found {tenant_id[:80]!r}; valid is your own tenant, "
                 f"{caller.tenant_id!r}, and no other"
             )
         module.check_started()
-        params = {k: v for k, v in given.items() if k not in ("tenant_id", "request_context")}
-        request_id = checked_request_id(given.get("request_context"))
-        return await module.call(operation, caller, params, request_id)
+        request_id = checked_request_id(params.get("request_context"))
+        own = {k: v for k, v in params.items() if k not in ("tenant_id", "request_context")}
+        return await module.call(operation, caller, own, request_id)
 
     async def _perform_prompt(
-        self, module: Module, operation: Operation, given: dict[str, Any]
+        self, module: Module, operation: Operation, params: dict[str, Any]
     ) -> Any:
         """Perform an operation for a prompt; turn a failure into an MCP error."""
         try:
             if self._ready is not None:
                 await self._ready()
-            return await self._perform(module, operation, given)
+            return await self._perform(module, operation, params)
         except ButlersError as error:
             raise MCPError(INTERNAL_ERROR, str(error)) from error
 

@@ -90,7 +90,7 @@ def _explained(name: str, failure: BaseException) -> str:
 
 @contextmanager
 def input_ended_by_signals() -> Iterator[None]:
-    """Within this block SIGINT and SIGTERM end standard input, as if the client had closed it.
+    """End standard input on SIGINT and SIGTERM, as if the client had closed it, for the block.
 
     A thread that blocks on input cannot be woken. So a daemon thread reads the input and passes it
     on through a socket, which a signal can shut.
@@ -124,9 +124,9 @@ def _shut(sender: socket.socket) -> None:
 
 @asynccontextmanager
 async def unix_socket_served(home: Home, butlers: Mapping[str, Butler]) -> AsyncIterator[None]:
-    """Within this block serve every `butlers mcp` of the home over its Unix socket.
+    """Serve every `butlers mcp` of the home over its Unix socket, for the block.
 
-    No token is needed: whoever may open the socket may read the home.
+    No token is needed: only the owner of the home can open the socket.
     """
     path = home.mcp_socket
     if len(os.fsencode(path)) > LONGEST_PATH:

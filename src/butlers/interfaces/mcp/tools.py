@@ -43,8 +43,8 @@ class Arguments(FuncMetadata):
     def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
         """Parse strings only where the argument is a list or an object."""
         parsed = _structured_fields(self.arg_model)
-        kept = {name: value for name, value in data.items() if name not in parsed}
-        return super().pre_parse_json(data) | kept
+        texts = {name: value for name, value in data.items() if name not in parsed}
+        return super().pre_parse_json(data) | texts
 
 
 @cache
@@ -189,8 +189,7 @@ def _result(operation: Operation, answer: Any) -> CallToolResult:
 def _concise(schema: dict[str, Any]) -> dict[str, Any]:
     """Shorten a schema: no titles, and one type for an optional field."""
     fields = {name: _concise_field(field) for name, field in schema["properties"].items()}
-    kept = {key: value for key, value in schema.items() if key != "title"}
-    return {**kept, "properties": fields}
+    return {key: value for key, value in schema.items() if key != "title"} | {"properties": fields}
 
 
 def _concise_field(field: dict[str, Any]) -> dict[str, Any]:
@@ -204,8 +203,8 @@ def _concise_field(field: dict[str, Any]) -> dict[str, Any]:
     (choice,) = choices
     del concise["anyOf"]
     null = {"enum": [*choice["enum"], None]} if "enum" in choice else {}
-    kept = {key: value for key, value in choice.items() if key != "minLength"}
-    return {**kept, "type": [choice["type"], "null"], **null, **concise}
+    bounds = {key: value for key, value in choice.items() if key != "minLength"}
+    return {**bounds, "type": [choice["type"], "null"], **null, **concise}
 
 
 def _is_structured(annotation: object) -> bool:

@@ -59,7 +59,7 @@ def build(app_state: AppState) -> FastAPI:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Open connections to remote butlers; on shutdown, end the jobs started here."""
-    async with app.state.fleet.open(), app.state.job_runs.kept():
+    async with app.state.fleet.open(), app.state.job_runs.open():
         yield
 
 
