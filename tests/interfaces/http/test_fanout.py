@@ -106,7 +106,7 @@ DOWN = {
     "shut": "status 404",
     "gone": "cannot be reached",
     "silent": f"no answer within {LIMIT:g} seconds",
-    "babbling": "no butler's answer",
+    "babbling": "did not answer like a butler",
     "broken": "status 500",
     "tokenless": "set the environment variable NO_SUCH_VARIABLE",
 }

@@ -98,7 +98,7 @@ class Fleet:
         if not token:
             raise Unavailable(f"set the environment variable {remote.token_env} to its token")
         if self._client is None:
-            raise Unavailable("remote butlers can be asked only while serving")
+            raise Unavailable("remote butlers answer only while this process serves")
         headers = {"Authorization": f"Bearer {token}", "X-Request-Id": request_id}
         url = f"{remote.url}/memory/{path}"
         request = self._client.stream("GET", url, params=dict(params), headers=headers)
@@ -123,7 +123,7 @@ async def _reply(name: str, work: Awaitable[Result], *, is_remote: bool) -> Repl
     except httpx2.HTTPError as failed:
         error = f"cannot be reached ({type(failed).__name__})"
     except ValidationError:
-        error = "answered something that is no butler's answer"
+        error = "did not answer like a butler; check its URL in the settings"
     except ButlersError as failed:
         error = str(failed)
     except Exception as failed:  # noqa: BLE001  the results of the others stay complete

@@ -231,7 +231,7 @@ def _authenticated() -> Caller | None:
 
 
 def _request_id(arguments: dict[str, Any]) -> str | None:
-    """The request id for the answer and the log; the tool itself refuses an invalid one."""
+    """Return the request id for the result and the log; the tool refuses an invalid one."""
     context = arguments.get("request_context")
     if isinstance(context, str):  # as some clients send an object
         with suppress(ValueError, RecursionError):

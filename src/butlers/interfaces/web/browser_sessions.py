@@ -88,8 +88,9 @@ class BrowserSessions:
             if known is not None:
                 raise
             return  # an unknown browser may sign in
-        self._open.pop(key, None)
-        if sign_in is not None:
+        if sign_in is None:
+            self._open.pop(key, None)
+        else:
             token = sign_in.record.digest
             self._open[key] = BrowserSession(sign_in.csrf, sign_in.expires_at, token, now)
 

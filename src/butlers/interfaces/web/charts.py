@@ -35,7 +35,7 @@ class Decay:
     expired_below: float
 
     def at(self, days: float) -> float:
-        """The confidence left this many days after the last confirmation."""
+        """Return the confidence this many days after the last confirmation."""
         since = self.waning.confirmed_at or self.now
         return self.waning.left_at(since + timedelta(days=days))
 
@@ -75,11 +75,11 @@ class Frame:
     height: float = HEIGHT - _TOP - _BOTTOM
 
     def x(self, value: float) -> float:
-        """The x coordinate of a value."""
+        """Return the x coordinate of a value."""
         return self.left + self.width * (value / self.x_most if self.x_most else 0.0)
 
     def y(self, value: float) -> float:
-        """The y coordinate of a value."""
+        """Return the y coordinate of a value."""
         return self.top + self.height * (1 - (value / self.y_most if self.y_most else 0.0))
 
 

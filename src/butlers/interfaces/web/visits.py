@@ -103,7 +103,7 @@ async def visit_of_request(request: Request) -> Visit:
 async def sent_form(request: Request) -> Form:
     """Read a form; 403 if it was not sent from one of our pages."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM_TYPE:
-        raise HTTPException(415, f"a form is sent as {_FORM_TYPE}")
+        raise HTTPException(415, f"send the form as {_FORM_TYPE}")
     if not is_from_here(request):
         raise HTTPException(403, NOT_MEANT)
     try:
