@@ -55,16 +55,6 @@ class Setting:
         valid = valid_text(field.annotation, field.metadata)
         return cls(name, field.annotation, valid, default, field.description or "")
 
-    def spread(self) -> "list[Setting]":
-        """List the keys of the tables it holds; the setting itself where it holds none."""
-        table, suffix = self.kind, ""
-        if not is_model(table):
-            items = [arg for arg in get_args(table) if is_model(arg)]
-            suffix = ".<n>" if get_origin(table) is tuple else ".<task>"
-            table = items[-1] if items else None
-        fields = table.model_fields if is_model(table) else {}
-        return [Setting.of(f"{self.name}{suffix}.{k}", f) for k, f in fields.items()] or [self]
-
 
 @dataclass(frozen=True, slots=True)
 class SettingsTable:

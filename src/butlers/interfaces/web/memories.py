@@ -102,7 +102,8 @@ async def list_page(visit: ButlerVisiting) -> Response:
     section = request.url.path.rpartition("/")[2]
     operation, choices = _LISTS[section]
     fields = operation_fields(operation, filled_fields(request))
-    page = await visit.ask(operation, **fields, cursor=request.query_params.get("cursor"))
+    cursor = request.query_params.get("cursor", "").strip() or None
+    page = await visit.ask(operation, **fields, cursor=cursor)
     rows = page["items"]
     return render_butler(
         visit,
