@@ -1,8 +1,9 @@
 """Write docs/settings.md from the settings models."""
 
 from collections.abc import Iterator
+from typing import get_args, get_origin
 
-from butlers.settings.fields import SettingsTable, walk
+from butlers.settings.fields import Setting, SettingsTable, is_model, walk
 from butlers.settings.sections import (
     BackupSection,
     ButlerSettings,
@@ -53,7 +54,19 @@ def _section(table: SettingsTable) -> Iterator[str]:
     yield from (f"## `[{table.path}]`", "", table.words, "")
     yield from ("| key | default | valid | meaning |", "|---|---|---|---|")
     for setting in table.settings:
-        for key in setting.spread():
+        for key in _keys(setting):
             default = "required" if key.default is None else f"`{key.default}`"
             yield f"| `{key.name}` | {default} | {key.valid} | {key.description} |"
     yield ""
+
+
+def _keys(setting: Setting) -> list[Setting]:
+    """List the keys of the tables that a setting holds; the setting itself if it holds none."""
+    table, suffix = setting.kind, ""
+    if not is_model(table):
+        items = [arg for arg in get_args(table) if is_model(arg)]
+        suffix = ".<n>" if get_origin(table) is tuple else ".<task>"
+        table = items[-1] if items else None
+    fields = table.model_fields if is_model(table) else {}
+    name = f"{setting.name}{suffix}"
+    return [Setting.of(f"{name}.{key}", field) for key, field in fields.items()] or [setting]

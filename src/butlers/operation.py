@@ -36,8 +36,8 @@ class OperationEffect(StrEnum):
 class Audience(StrEnum):
     """Who may call an operation."""
 
-    TENANT = "whoever has a token of the butler, for its own tenant"
-    OWNER = "the butler's own tenant, because it concerns every tenant"
+    TENANT = "everybody with a token of the butler, for their own tenant"
+    OWNER = "the butler's own tenant, because it affects every tenant"
 
 
 class Toolset(StrEnum):

@@ -125,7 +125,7 @@ def test_a_damaged_file_is_named_and_never_overwritten(
 
 
 def test_a_directory_that_is_missing_is_said_in_words(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="mend its permissions"):
+    with pytest.raises(Unavailable, match="check its permissions"):
         TokenFile(tmp_path / "nowhere" / "tokens.json").create("general", "acme")
 
 

@@ -173,7 +173,7 @@ def test_the_context_preview_shows_the_block_and_its_reasons(page: Page):
     page.get_by_role("button", name="Preview").click()
     expect(page.locator("pre.block")).to_contain_text("# Memory Context")
     expect(page.locator("pre.block")).to_contain_text("Green tea")
-    expect(page.get_by_role("heading", name="Why each line is there")).to_be_visible()
+    expect(page.get_by_role("heading", name="Why each line is included")).to_be_visible()
     expect(page.get_by_text(re.compile(r"of 400 tokens"))).to_be_visible()
 
 

@@ -236,7 +236,7 @@ def test_only_the_butlers_own_tenant_asks_and_each_sees_its_own_sessions(
 
         refused = called("POST", "ask", rival, json={"prompt": "Whose?"})
         assert refused.status_code == 403
-        assert "its own tenant may ask" in refused.json()["error"]["message"]
+        assert "only its own tenant may ask" in refused.json()["error"]["message"]
         assert called("GET", "sessions", rival).json() == {"sessions": []}
         assert called("GET", f"sessions/{ours}", rival).status_code == 404
         assert called("GET", f"sessions/{ours}", friend).json()["id"] == ours

@@ -91,7 +91,9 @@ async def test_a_token_does_what_it_was_made_for_and_nothing_more(
     found = [asked(http, token, method, path, **how) for method, path, how in DOORS]
     assert [status for status, _ in found] == answers
     refused = [words for status, words in found if status == 403]
-    assert all(f"this token may {rights}, and this needs one" in words for words in refused)
+    assert all(
+        f"this token may only {rights}, and this needs the right" in words for words in refused
+    )
     assert all("butlers token new --rights" in words for words in refused)
     async with over_http(daemon, token) as client:
         offered = {tool.name for tool in (await client.list_tools()).tools}

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from butlers import logs
-from butlers.kernel.secret_kinds import KINDS, PROVIDERS
-from butlers.kernel.secrets import mark, masked, masked_value
+from butlers.kernel.secrets import KINDS, PROVIDERS, mark, masked, masked_value
 from butlers.llm.redaction import Redaction
 from butlers.sessions.essence import of_exchange
 from butlers.settings.fields import as_toml

@@ -63,13 +63,13 @@ class Caller:
         if self.scopes:
             raise Forbidden(
                 f"this token is limited to {', '.join(self.scopes)}, and {what} is not; "
-                "`butlers token new` without --scope makes one for everything"
+                "make one for everything with `butlers token new` without --scope"
             )
 
     def require(self, right: Right) -> None:
         """Raise Forbidden if the caller's token lacks a right."""
         if not self.rights.includes(right):
             raise Forbidden(
-                f"this token may {self.rights}, and this needs one that may {right}; "
-                f"`butlers token new --rights {right}` makes such a token"
+                f"this token may only {self.rights}, and this needs the right to {right}; "
+                f"make a token with `butlers token new --rights {right}`"
             )

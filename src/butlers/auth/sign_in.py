@@ -1,7 +1,7 @@
 """Links that sign in the owner of the home: each works once, for ten minutes.
 
-Whoever can write a private file into the home can make one; the process that serves the home looks
-for that file. Its name is the digest of the link's secret, which is stored nowhere.
+A link is a private file in the home, named by the digest of the link's secret, which is stored
+nowhere. Only the owner of the home can write such a file.
 """
 
 import os

@@ -4,10 +4,11 @@ A process that serves requests may only look a token up by its digest. The owner
 the login of `database.url`, adds, lists and revokes tokens.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, TypeVar
 
 import asyncpg
 
@@ -20,6 +21,7 @@ from butlers.db.statements import FirstRow, FirstValue, Touched
 from butlers.errors import Unavailable
 
 _SQL = load(__file__)
+T = TypeVar("T")
 
 _find = FirstValue[str](_SQL["find"])
 _note_use = Touched(_SQL["note_use"])
@@ -56,34 +58,31 @@ class TokenDatabase:
         """Whether this process serves the butler."""
         return self._served() is not None
 
-    @property
-    def _database(self) -> Database:
+    async def _run(self, statement: Callable[..., Awaitable[T]], **values: Any) -> T:
+        """Run a statement in the served database; Unavailable while this process serves none."""
         database = self._served()
         if database is None:
             raise Unavailable(f"the database of butler {self.butler} is not open")
-        return database
+        async with database.system_transaction() as tx:
+            return await statement(tx, **values)
 
     async def find(self, digest: str) -> TokenRecord | None:
         """Return the record of a token; None if there is none."""
-        async with self._database.system_transaction() as tx:
-            row = await _find(tx, digest=digest)
+        row = await self._run(_find, digest=digest)
         return None if row is None else TokenRecord.model_validate_json(row)
 
     async def note_use(self, digest: str, now: datetime) -> None:
         """Note that a token is used."""
-        async with self._database.system_transaction() as tx:
-            await _note_use(tx, digest=digest, now=now)
+        await self._run(_note_use, digest=digest, now=now)
 
     async def begin_sign_in(self, digest: str, sign_in: SignIn, now: datetime) -> None:
         """Sign in the browser whose secret has this digest."""
         values = {"digest": digest, "token": sign_in.record.digest, "csrf": sign_in.csrf}
-        async with self._database.system_transaction() as tx:
-            await _begin_sign_in(tx, **values, expires_at=sign_in.expires_at, now=now)
+        await self._run(_begin_sign_in, **values, expires_at=sign_in.expires_at, now=now)
 
     async def find_sign_in(self, digest: str, now: datetime) -> SignIn | None:
         """Return the sign-in of a browser; None if it is not signed in."""
-        async with self._database.system_transaction() as tx:
-            row = await _find_sign_in(tx, digest=digest, now=now)
+        row = await self._run(_find_sign_in, digest=digest, now=now)
         if row is None:
             return None
         record = TokenRecord.model_validate_json(row["record"])
@@ -91,8 +90,7 @@ class TokenDatabase:
 
     async def end_sign_in(self, digest: str) -> None:
         """Sign a browser out."""
-        async with self._database.system_transaction() as tx:
-            await _end_sign_in(tx, digest=digest)
+        await self._run(_end_sign_in, digest=digest)
 
     async def all(self) -> list[TokenUsage]:
         """Return every token, oldest first; none if the butler never started."""

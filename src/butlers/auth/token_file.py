@@ -115,17 +115,14 @@ class TokenFile:
 
     def find(self, digest: str) -> TokenRecord | None:
         """Return a token's record, even if it has expired; None too if the file is unreadable."""
-        match = None
         try:
             records = self.all()
         except Unavailable as error:
             log.error("every caller is refused", reason=str(error))
             return None
-        for record in records:
-            # No early exit: how long it takes tells nothing about which token came close.
-            if hmac.compare_digest(record.digest, digest):
-                match = record
-        return match
+        # All are compared: how long it takes tells nothing about which token came close.
+        matches = [record for record in records if hmac.compare_digest(record.digest, digest)]
+        return matches[-1] if matches else None
 
     def note_use(self, record: TokenRecord, now: datetime) -> None:
         """Note that a token is used; a failure to write refuses nobody."""
@@ -167,5 +164,5 @@ class TokenFile:
             yield
         except OSError as error:
             raise Unavailable(
-                f"cannot use {self._file} ({error.strerror}); mend its permissions or the disk"
+                f"cannot use {self._file} ({error.strerror}); check its permissions and the disk"
             ) from error

@@ -1,17 +1,15 @@
 """The tokens of a home: one interface over its file and its butlers' databases.
 
-A butler on an external server keeps its tokens in its database, so that every process that serves
-it knows them. The home's file keeps what must work without a database: the tokens of butlers on
-the embedded server, which runs only while the home is in use (`butlers token new` works while it
-is down, and a caller of a butler whose database fails is still told why); the tokens the home
-makes for itself; and those made before a butler's first start, which `adopt` moves.
+A butler on an external server stores its tokens in its database, so that every process that serves
+it knows them. The home's file holds those that must work without a database: tokens of butlers on
+the embedded server, tokens the home makes for itself, and tokens made before a butler's first
+start, which `adopt` moves.
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -35,14 +33,6 @@ _BETWEEN_NOTES_MS = 60_000
 T = TypeVar("T", TokenRecord, SignIn)
 
 
-@dataclass(frozen=True, slots=True)
-class _CachedToken:
-    """What the databases answered about a token, and when."""
-
-    record: TokenRecord | None
-    at: float
-
-
 class TokenStore(TokenFile):
     """The tokens of a home; methods that are not async use its file alone, or cached answers."""
 
@@ -51,7 +41,10 @@ class TokenStore(TokenFile):
     ) -> None:
         super().__init__(file, clock)
         self._databases = {database.butler: database for database in databases}
-        self._cache: LRUCache[_CachedToken] = LRUCache(_CACHE_ENTRIES, _CACHE_MS)
+        # By digest: the record that the databases returned, and when.
+        self._cache: LRUCache[tuple[TokenRecord | None, float]] = LRUCache(
+            _CACHE_ENTRIES, _CACHE_MS
+        )
         self._noted: LRUCache[bool] = LRUCache(_CACHE_ENTRIES, _BETWEEN_NOTES_MS)
         self._lookups: dict[str, asyncio.Task[None]] = {}
 
@@ -101,7 +94,7 @@ class TokenStore(TokenFile):
         """
         digest = digest_of(token)
         cached = self._cache.get(digest)
-        is_fresh = cached is not None and time.monotonic() - cached.at < FRESH_SECONDS
+        is_fresh = cached is not None and time.monotonic() - cached[1] < FRESH_SECONDS
         if not (token and self._databases) or is_fresh or super().find(digest) is not None:
             return
         lookup = self._lookups.get(digest)
@@ -124,8 +117,7 @@ class TokenStore(TokenFile):
         now = self._clock()
         sign_in = await self._first(lambda database: database.find_sign_in(digest, now))
         if sign_in is not None:
-            cached = _CachedToken(sign_in.record, time.monotonic())
-            self._cache.set(sign_in.record.digest, cached)
+            self._cache.set(sign_in.record.digest, (sign_in.record, time.monotonic()))
         return sign_in
 
     async def end_sign_in(self, digest: str) -> None:
@@ -136,8 +128,8 @@ class TokenStore(TokenFile):
 
     def find(self, digest: str) -> TokenRecord | None:
         """Return a token's record from the file or a cached answer, even if it has expired."""
-        cached = self._cache.get(digest)
-        return super().find(digest) or (cached.record if cached is not None else None)
+        cached, _ = self._cache.get(digest) or (None, 0.0)
+        return super().find(digest) or cached
 
     def note_use(self, record: TokenRecord, now: datetime) -> None:
         """Note that a token of the file is used; a lookup notes it in a database."""
@@ -147,7 +139,7 @@ class TokenStore(TokenFile):
     async def _look_up(self, digest: str) -> None:
         asked_at = time.monotonic()
         record = await self._first(lambda database: database.find(digest))
-        self._cache.set(digest, _CachedToken(record, asked_at))
+        self._cache.set(digest, (record, asked_at))
         if record is not None and self._noted.get(digest) is None:
             self._noted.set(digest, True)
             # Nobody is refused because the use of a token cannot be written down.
@@ -169,5 +161,7 @@ class TokenStore(TokenFile):
             if isinstance(answer, BaseException):
                 raise answer
         if len(databases) < len(self._databases):
-            raise Unavailable("a butler's database is away, so that not every token is known")
+            raise Unavailable(
+                "a butler's database does not answer, so its tokens cannot be checked; try again"
+            )
         return None

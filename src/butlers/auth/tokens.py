@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -95,20 +95,15 @@ class TokenGrant:
 def new_token(butler: str, grant: TokenGrant, now: datetime) -> tuple[TokenRecord, str]:
     """Make a token and its record, which is not stored yet; InvalidInput names a wrong field."""
     token = _random_token()
-    record = TokenRecord(
-        id=secrets.token_hex(4),
-        butler=butler,
-        tenant=validate_tenant(grant.tenant),
-        note=_validate_note(grant.note),
-        digest=digest_of(token),
-        created_at=now.isoformat(timespec="seconds"),
-        agent=validate_agent(grant.agent),
-        rights=grant.rights,
-        expires_at=grant.expires_at,
-        low_trust=grant.low_trust,
-        scopes=tuple(dict.fromkeys(map(_validate_scope, grant.scopes))),
-    )
-    return record, token
+    fields = asdict(grant) | {
+        "id": secrets.token_hex(4),
+        "created_at": now.isoformat(timespec="seconds"),
+        "tenant": _validate_word("tenant", grant.tenant),
+        "note": _validate_note(grant.note),
+        "agent": validate_agent(grant.agent),
+        "scopes": tuple(dict.fromkeys(map(_validate_scope, grant.scopes))),
+    }
+    return TokenRecord(butler=butler, digest=digest_of(token), **fields), token
 
 
 def digest_of(token: str) -> str:
@@ -116,14 +111,9 @@ def digest_of(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
-def validate_tenant(tenant: str) -> str:
-    """Return a valid tenant name unchanged; InvalidInput otherwise."""
-    return _validate_word("tenant", tenant)
-
-
 def acting_tenant(own: str, given: str | None) -> str:
     """Return the tenant that a local command acts for: the one given, else the butler's own."""
-    return own if given is None else validate_tenant(given)
+    return own if given is None else _validate_word("tenant", given)
 
 
 def validate_agent(agent: str) -> str:
@@ -142,10 +132,8 @@ def expiry(given: str, now: datetime) -> datetime | None:
         ends = now
     ends = ends if ends.tzinfo else ends.replace(tzinfo=UTC)
     if ends <= now:
-        raise InvalidInput(
-            f"expires: found {given[:80]!r}; valid is a span such as 12h, 90d or 8w, or a day to "
-            "come such as 2030-12-31"
-        )
+        valid = "a span such as 12h, 90d or 8w, or a future day such as 2030-12-31"
+        raise InvalidInput(f"expires: found {given[:80]!r}; valid is {valid}")
     return ends.astimezone(UTC).replace(microsecond=0)
 
 
@@ -160,8 +148,8 @@ def _validate_scope(scope: str) -> str:
 
 
 def _validate_word(field: str, word: str) -> str:
-    printable = word.isprintable() and not any(character.isspace() for character in word)
-    if not printable or not 1 <= len(word) <= 200:
+    is_word = word.isprintable() and not any(map(str.isspace, word))
+    if not is_word or not 1 <= len(word) <= 200:
         raise InvalidInput(f"{field}: found {word!r}; valid is 1 to 200 characters, no spaces")
     return word
 
@@ -177,10 +165,7 @@ def _random_token() -> str:
 
 
 class SessionTokens:
-    """Tokens for the tools of a butler's own sessions, in the memory of this process alone.
-
-    None is written down, and none outlives its session or the process.
-    """
+    """Tokens for the tools of a butler's own sessions; they are never stored, and end with them."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -189,10 +174,7 @@ class SessionTokens:
 
     @contextmanager
     def lent(self, caller: Caller, seconds: float) -> Iterator[ToolServer | None]:
-        """Give a session tools as this caller, for the block and at most so many seconds.
-
-        None where this process serves no tools.
-        """
+        """Give a session tools as this caller, for the block; None if this process serves none."""
         if not self.url:
             yield None
             return

@@ -1,39 +1,38 @@
-"""Values as JSON can carry them, and briefly; schemas of those that others send."""
+"""Convert values to JSON, shorten results, and bound the depth of JSON from others."""
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
 EXCERPT = 2_000
-"""How much of a text is told of one among several; who reads one memory is told all of it."""
+"""How many characters of a content a list shows; reading one memory returns all of it."""
 
 DEEPEST = 64
-"""How deep a document may go that others read with ours around it; theirs may go half as deep."""
+"""How deep JSON from others may be nested, since it is embedded in ours."""
 TOO_DEEP = "nested too deeply to be shown"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]|[^"\[\]{}]+')
 
 _WITHHELD = frozenset({"embedding", "search_vector"})
-"""What no answer carries, should a statement ever select it."""
-# Columns that say what another says for readers, or what only the workers need.
+"""Columns that no result carries, should a statement ever select them."""
+# Columns that repeat another one in other words, or that only jobs need.
 _INTERNAL = frozenset(
     {"tenant_id", "confidence", "decay_rate", "validity", "consolidated", "retry_count"}
-    | {"confidence_floor"}
     | {"last_error", "source_butler", "reference_count", "last_referenced_at", "signals"}
-    | {"origin", "trust", "stored_by", "quarantined"}
+    | {"origin", "trust", "stored_by", "quarantined", "confidence_floor"}
 )
 _DIGITS = 4
 
 
 def as_json(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with ids as texts and instants in ISO 8601, at every depth."""
+    """Convert a row to JSON values, at every depth: ids to text, times to ISO 8601."""
     return {str(k): json_value(inner) for k, inner in row.items() if k not in _WITHHELD}
 
 
 def json_value(value: Any) -> Any:
-    """A value as JSON can carry it."""
+    """Convert a value to one that JSON can hold."""
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, date):
@@ -46,52 +45,46 @@ def json_value(value: Any) -> Any:
 
 
 def is_deeper(value: Any, most: int) -> bool:
-    """Whether lists and objects stand within one another more than so many times."""
-    level = [value]
+    """Whether lists and objects are nested deeper than `most`."""
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(most):
-        level = [one for outer in level if isinstance(outer, dict | list) for one in _inner(outer)]
-    return any(isinstance(one, dict | list) for one in level)
-
-
-def _inner(outer: dict[str, Any] | list[Any]) -> Iterable[Any]:
-    return outer.values() if isinstance(outer, dict) else outer
+        inner = [outer.values() if isinstance(outer, dict) else outer for outer in level]
+        level = [item for items in inner for item in items if isinstance(item, dict | list)]
+    return bool(level)
 
 
 def shallow_json(text: str) -> Any:
-    """What a JSON text says, with words in place of what lies too deep in it to be passed on.
-
-    Cut before it is read: reading takes a call for each step down, and there are only so many.
-    """
+    """Parse JSON with `TOO_DEEP` for what is too deep; it is cut first, as the parser recurses."""
     if text.count("{") + text.count("[") <= DEEPEST:
         return json.loads(text)
-    kept, depth = [], 0
+    parts, depth = [], 0
     for token in _TOKEN.findall(text):
         opens, closes = token in ("[", "{"), token in ("]", "}")
         depth -= closes
         if depth < DEEPEST or (depth == DEEPEST and not opens and not closes):
-            kept.append(token)
+            parts.append(token)
         elif depth == DEEPEST and opens:
-            kept.append(json.dumps(TOO_DEEP))
+            parts.append(json.dumps(TOO_DEEP))
         depth += opens
-    return json.loads("".join(kept))
+    return json.loads("".join(parts))
 
 
-def brief(told: Any) -> Any:
-    """Rows without what is empty or internal, numbers and instants no longer than anybody reads."""
-    if isinstance(told, list):
-        return [_cut(_brief_row(one)) for one in told]
-    return _brief_row(told) if isinstance(told, dict) else told
+def brief(result: Any) -> Any:
+    """Shorten rows: no empty or internal columns, rounded numbers, times without fractions."""
+    if isinstance(result, list):
+        return [_cut(_brief_row(row)) for row in result]
+    return _brief_row(result) if isinstance(result, dict) else result
 
 
-def _brief_row(told: dict[str, Any]) -> dict[str, Any]:
-    kept = {
+def _brief_row(row: dict[str, Any]) -> dict[str, Any]:
+    shown = {
         key: _shorter(key, value)
-        for key, value in told.items()
+        for key, value in row.items()
         if value not in (None, [], {}) and key not in _INTERNAL
     }
-    if kept.get("last_confirmed_at") == kept.get("created_at"):
-        kept.pop("last_confirmed_at", None)  # storing it was the only confirmation
-    return kept
+    if shown.get("last_confirmed_at") == shown.get("created_at"):
+        shown.pop("last_confirmed_at", None)  # storing it was the only confirmation
+    return shown
 
 
 def _cut(row: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +95,7 @@ def _cut(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def closed_object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of an object with these properties, all of them, and no others."""
+    """Return the JSON schema of an object with exactly these properties."""
     return {
         "type": "object",
         "properties": dict(properties),

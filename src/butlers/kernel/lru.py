@@ -1,4 +1,4 @@
-"""A bounded cache that forgets the least recently used entry, and every entry after a while."""
+"""A bounded cache with expiry that drops the least recently used entry first."""
 
 import time
 from collections import OrderedDict
@@ -12,7 +12,7 @@ DEFAULT_TTL_MS = 300_000
 
 
 class LRUCache(Generic[T]):
-    """At most `max_size` entries, each served for `ttl_ms`; not safe to share between threads."""
+    """Holds at most `max_size` entries, each for `ttl_ms`; not safe to share between threads."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class LRUCache(Generic[T]):
         return len(self._entries)
 
     def get(self, key: str) -> T | None:
-        """The value while it lives, now the most recently used; an expired one is dropped."""
+        """Return a value and mark it as used; None if there is none or it has expired."""
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -41,26 +41,26 @@ class LRUCache(Generic[T]):
         return entry[1]
 
     def set(self, key: str, value: T) -> None:
-        """Keep the value for a full lifetime; at capacity the least recently used entry goes."""
+        """Store a value; at capacity the least recently used entry is dropped."""
         self._entries[key] = (self._monotonic() + self._ttl_seconds, value)
         self._entries.move_to_end(key)
         while len(self._entries) > self._max_size:
             self._entries.popitem(last=False)
 
     def delete(self, key: str) -> bool:
-        """Whether there was such an entry; it is gone."""
+        """Delete an entry; return whether there was one."""
         return self._entries.pop(key, None) is not None
 
     def invalidate_prefix(self, prefix: str) -> int:
-        """How many entries had a key with this prefix; they are gone."""
+        """Delete the entries whose key has this prefix; return how many."""
         return self._drop([key for key in self._entries if key.startswith(prefix)])
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Delete every entry."""
         self._entries.clear()
 
     def prune(self) -> int:
-        """How many entries had expired; they are gone."""
+        """Delete the expired entries; return how many."""
         now = self._monotonic()
         return self._drop([key for key, (expires, _) in self._entries.items() if now >= expires])
 

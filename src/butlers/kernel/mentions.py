@@ -1,4 +1,4 @@
-"""Whether somebody is named in a text, however the name is written there."""
+"""Find names in text, however they are written."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -19,12 +19,12 @@ class Mentions:
     """Finds any of some names as whole words: in any case, with or without accents, possessive."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        words = sorted({folded(name).strip() for name in names}, key=lambda one: (-len(one), one))
+        words = sorted({folded(name).strip() for name in names}, key=lambda w: (-len(w), w))
         self.names = tuple(word for word in words if len(word) >= _SHORTEST)
-        self._pattern = re.compile("|".join(map(_one, self.names)) or r"(?!)")
+        self._pattern = re.compile("|".join(map(_pattern, self.names)) or r"(?!)")
 
     def in_text(self, text: str) -> bool:
-        """Whether a text names somebody."""
+        """Whether a text contains one of the names."""
         return self._pattern.search(folded(text)) is not None
 
     def in_value(self, value: Any) -> bool:
@@ -33,18 +33,18 @@ class Mentions:
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """Every text of a JSON value, keys included."""
+    """Yield every text of a JSON value, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for key, one in value.items():
+        for key, inner in value.items():
             yield str(key)
-            yield from texts_in(one)
+            yield from texts_in(inner)
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from texts_in(one)
+        for inner in value:
+            yield from texts_in(inner)
 
 
-def _one(name: str) -> str:
-    written = r"\s+".join(map(re.escape, name.split()))
-    return written if _UNSPACED.search(name) else f"{_BEFORE}(?:{written}){_AFTER}"
+def _pattern(name: str) -> str:
+    words = r"\s+".join(map(re.escape, name.split()))
+    return words if _UNSPACED.search(name) else f"{_BEFORE}(?:{words}){_AFTER}"

@@ -1,4 +1,7 @@
-"""What tells a secret from an ordinary word or number that stands where one could."""
+"""Tell secrets from ordinary words and numbers in the same position.
+
+`secret_kinds.toml` names the check of each kind.
+"""
 
 import math
 import re
@@ -7,7 +10,7 @@ from collections import Counter
 from butlers.kernel.words import folded, stop_words
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-# What stands where a value is meant and none is given: variables, calls, blanks to be filled in.
+# Placeholders instead of a value: variables, calls, blanks to fill in.
 _PLACEHOLDER = re.compile(
     r"[$%<{\[(*].*|\W+|[x*•.…_-]+|.*[({\[].*"
     r"|(?:your|my|the|some|example|changeme|dummy|test|fake|redacted|hidden|placeholder|insert)"
@@ -18,16 +21,15 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
-_SAID_OF_PASSWORDS = """
+_WORDS_ABOUT_PASSWORDS = """
 accepted asked authentication authorization blank called changed correct default denied different
 empty encrypted expired field fields fine forgotten hashed hashing hidden important incorrect
 invalid lost managed management manager mandatory missing needed optional policies policy private
-protected protection public ready rejected required reset safe saved secret secure security
-shared simple
-stored strong stronger there unique unknown updated valid visible weak wrong
+protected protection public ready rejected required reset safe saved secret secure security shared
+simple stored strong stronger there unique unknown updated valid visible weak wrong
 correcta errada falsch falso faux incorrecta incorrecto richtig sicher
 """
-_NOT_CHOSEN = frozenset(_SAID_OF_PASSWORDS.split())
+_NOT_CHOSEN = frozenset(_WORDS_ABOUT_PASSWORDS.split())
 _SIGNED = re.compile(r"\w[!#$%&*+=@^~_]|[!#$%&*+=@^~_]\w")
 _ENTROPY = 3.0
 _AWS_ENTROPY = 4.2
@@ -38,27 +40,27 @@ _CARD = re.compile(
 
 
 def has_digit(value: str) -> bool:
-    """Whether a number is in it."""
+    """Whether it contains a digit."""
     return any(map(str.isdigit, value))
 
 
 def is_key(value: str) -> bool:
-    """A key, whole or with stars in its middle; not words joined by hyphens."""
+    """Whether it is a key, possibly with stars in its middle, and not words with hyphens."""
     return has_digit(value) or "*" in value or max(map(len, value.split("-"))) >= 12
 
 
 def is_mixed(value: str) -> bool:
-    """Letters of both cases and numbers, as no word has them."""
+    """Whether it mixes digits and letters of both cases, which no word does."""
     return has_digit(value) and value.lower() != value and value.upper() != value
 
 
 def is_long_or_numbered(value: str) -> bool:
-    """What is no user's name, standing where one could."""
+    """Whether it is too long for a user name, or has digits."""
     return has_digit(value) or len(value) >= 20
 
 
 def is_credential(value: str) -> bool:
-    """What follows `Bearer` or `Basic` in a header; in prose a word does."""
+    """Whether it can follow `Bearer` or `Basic` in a header, where prose has a word."""
     return is_given(value) and (
         has_digit(value)
         or "=" in value
@@ -69,17 +71,17 @@ def is_credential(value: str) -> bool:
 
 
 def is_given(value: str) -> bool:
-    """Whether a value is given, not a name for one."""
+    """Whether it is a value and not a placeholder."""
     return not _PLACEHOLDER.fullmatch(value)
 
 
 def is_assigned(value: str) -> bool:
-    """Whether what is assigned to a secret's name is a secret: not a variable or a blank."""
+    """Whether it is a value and not a placeholder or a variable."""
     return is_given(value) and not _DOTTED.fullmatch(value)
 
 
 def looks_chosen(value: str) -> bool:
-    """Whether what is said to be a password could be one: it has signs that no word has."""
+    """Whether it could be a password: it has characters that no word has."""
     if not is_assigned(value):
         return False
     inner = value[1:].lower() != value[1:] and value.upper() != value
@@ -87,14 +89,14 @@ def looks_chosen(value: str) -> bool:
 
 
 def is_uncommon(value: str) -> bool:
-    """Whether a word at the end of a sentence about a password is none such sentences end with."""
+    """Whether it is no word that sentences about passwords usually end with."""
     return (
         is_given(value) and folded(value) not in stop_words() and value.lower() not in _NOT_CHOSEN
     )
 
 
 def is_random(value: str) -> bool:
-    """Whether it was drawn, not written: letters and numbers mixed, of many kinds."""
+    """Whether it looks random: mixed letters and digits with high entropy."""
     bare = value.strip("=.-/_")
     if _UUID.fullmatch(bare):
         return True
@@ -107,34 +109,34 @@ def is_random(value: str) -> bool:
 
 
 def is_aws_secret(value: str) -> bool:
-    """Forty signs of base64 with enough of each sort; digests and paths have not."""
+    """Whether base64 text has enough of each kind of character, unlike digests and paths."""
     sorts = (str.isupper, str.islower, str.isdigit)
     return all(sum(map(sort, value)) >= 3 for sort in sorts) and _entropy(value) >= _AWS_ENTROPY
 
 
 def is_no_year(value: str) -> bool:
-    """A number that is no year of our time."""
+    """Whether a number is no year between 1900 and 2100."""
     return len(value) != 4 or not 1900 <= int(value) <= 2100
 
 
 def is_card(value: str) -> bool:
-    """A number as cards have it: of an issuer, as long as theirs, with Luhn's check digit."""
+    """Whether it is a card number: issuer, length and Luhn check digit fit."""
     digits = "".join(filter(str.isdigit, value))
     if len(digits) not in _CARD_LENGTHS.get(digits[0], ()) or not _CARD.match(digits):
         return False
-    doubled = [int(one) * (1 + place % 2) for place, one in enumerate(reversed(digits))]
-    return sum(one - 9 * (one > 9) for one in doubled) % 10 == 0
+    doubled = [int(digit) * (1 + index % 2) for index, digit in enumerate(reversed(digits))]
+    return sum(number - 9 * (number > 9) for number in doubled) % 10 == 0
 
 
 def is_iban(value: str) -> bool:
-    """An account number whose check digits are right."""
+    """Whether it is an IBAN with correct check digits."""
     plain = value.replace(" ", "")
     if not 15 <= len(plain) <= 34:
         return False
-    return int("".join(str(int(one, 36)) for one in plain[4:] + plain[:4])) % 97 == 1
+    return int("".join(str(int(letter, 36)) for letter in plain[4:] + plain[:4])) % 97 == 1
 
 
 def _entropy(value: str) -> float:
-    """How many bits a sign of the text carries, by how often each occurs."""
+    """Return the Shannon entropy in bits per character."""
     counts = Counter(value).values()
     return -sum(count / len(value) * math.log2(count / len(value)) for count in counts)

@@ -1,4 +1,4 @@
-"""What all sections of settings share: strictness, words for what is valid, and refusal."""
+"""Base of all sections of settings: strict, frozen, with words for what is valid."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,31 +11,31 @@ from pydantic_core import PydanticCustomError
 
 
 class SettingsSection(BaseModel):
-    """A table of settings: frozen, with known keys only, where text is never taken for a number."""
+    """A table of settings: frozen, known keys only, no conversion of types."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class InlineSection(SettingsSection):
-    """A section that is written on one line, as `key = { … }`."""
+    """A section written on one line, as `key = { … }`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpendingLimits:
-    """What a day's completions may come to; 0 sets no limit."""
+    """Limits on the completions of a day; 0 sets no limit."""
 
     runs: int = 0
     tokens: int = 0
     cost_usd: float = 0.0
     each: "SpendingLimits | None" = None
-    """What those for one tenant may come to."""
+    """The limits for each tenant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What `butlers doctor` asks for a module; where two are equal it asks once.
+    """A check of `butlers doctor` for a module; equal checks run once.
 
-    `look` is given what it is about; it says that all is well, or raises an error of ours.
+    `look` gets `about` and returns a line that says that all is well, or raises a ButlersError.
     """
 
     name: str
@@ -44,17 +44,17 @@ class Check:
 
 
 class ModuleSection(SettingsSection):
-    """The settings of a module: what the house knows of it without loading it."""
+    """The settings of a module: what the host needs to know without loading it."""
 
     butler_jobs: ClassVar[tuple[str, ...]] = ()
-    """Its jobs whose times an entry of `[butler.schedule]` sets, which then needs no prompt."""
+    """Its jobs that `[butler.schedule]` may schedule without a prompt."""
 
     def limits(self) -> tuple[SpendingLimits, str] | None:
-        """What modules may spend on completions and which section says so, if one of these does."""
+        """Return the limits on completions and the section that sets them, if it sets any."""
         return None
 
     def checks(self) -> Sequence[Check]:
-        """What could be wrong with what it needs."""
+        """Return the checks of what it needs."""
         return ()
 
 
@@ -67,7 +67,7 @@ class Valid:
 
 @dataclass(frozen=True)
 class Fault:
-    """One wrong setting: its key within the section, what was found and what is valid."""
+    """One wrong setting: its key within the section, its value and what is valid."""
 
     key: str
     found: object
@@ -75,17 +75,16 @@ class Fault:
 
 
 def refuse(faults: Sequence[Fault]) -> None:
-    """Reject the section being validated when there is at least one fault, keeping each of them."""
+    """Reject the section being validated if there are faults; the error holds them all."""
     if faults:
         message = "; ".join(f"{fault.key}: {fault.valid}" for fault in faults)
         raise PydanticCustomError("faults", "{message}", {"message": message, "faults": faults})
 
 
 def checked_cron(expression: str) -> str:
-    """The expression itself when it is empty or parses; otherwise a ValueError."""
+    """Return a cron expression that is empty or valid; ValueError otherwise."""
     if expression:
-        # Any start will do: only the grammar is of interest here.
-        try:
+        try:  # with any start: only the grammar is checked
             CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC))
         except CronSimError as error:
             raise ValueError(str(error)) from error

@@ -1,4 +1,4 @@
-"""Compare texts: weigh their terms, and measure how alike vectors, sets and spellings are."""
+"""Compare texts: TF-IDF weights, and similarity of vectors, sets and spellings."""
 
 import math
 import re
@@ -10,24 +10,24 @@ from butlers.errors import InvalidInput
 
 
 def term_frequency(tokens: Sequence[str]) -> dict[str, float]:
-    """Each term's share of the tokens; nothing for no tokens."""
+    """Return each term's share of the tokens; empty without tokens."""
     total = len(tokens)
     return {term: count / total for term, count in Counter(tokens).items()}
 
 
 class IDFCorpus:
-    """How many documents there are, and how many of them hold each term."""
+    """Counts of documents, and of documents that contain each term."""
 
     def __init__(self, documents: int = 0, frequencies: Mapping[str, int] | None = None) -> None:
         self._documents = documents
         self._frequencies = dict(frequencies or {})
-        # Worked out at once: a search asks for the same ones again and again.
+        # Computed at once: a search needs the same ones again and again.
         log, above = math.log, documents + 1
         self._known = {term: log(above / (1 + n)) for term, n in self._frequencies.items()}
 
     @property
     def documents(self) -> int:
-        """How many documents are counted."""
+        """The number of documents."""
         return self._documents
 
     def add_document(self, tokens: Iterable[str]) -> None:
@@ -35,15 +35,15 @@ class IDFCorpus:
         self._recount(1, tokens)
 
     def remove_document(self, tokens: Iterable[str]) -> None:
-        """Take back what adding the same tokens counted; nothing falls below zero."""
+        """Undo `add_document` of the same tokens; no count falls below zero."""
         self._recount(-1, tokens)
 
     def idf(self, term: str) -> float:
-        """`log((N + 1) / (1 + df))`: zero for a term that every document holds."""
+        """Return `log((N + 1) / (1 + df))`: zero for a term that every document contains."""
         return math.log((self._documents + 1) / (1 + self._frequencies.get(term, 0)))
 
     def weights(self, frequencies: Mapping[str, float]) -> dict[str, float]:
-        """Each frequency times its term's IDF, without the terms that weigh nothing."""
+        """Multiply each frequency by its term's IDF; terms of weight zero are left out."""
         known, idf = self._known.get, self.idf
         return {
             term: weight
@@ -52,11 +52,11 @@ class IDFCorpus:
         }
 
     def tfidf_vector(self, tokens: Sequence[str]) -> dict[str, float]:
-        """The sparse TF-IDF vector of a document."""
+        """Return the sparse TF-IDF vector of a document."""
         return self.weights(term_frequency(tokens))
 
     def tfidf_dense_vector(self, tokens: Sequence[str], vocab_index: Sequence[str]) -> list[float]:
-        """The TF-IDF vector laid out along a vocabulary; terms outside it are left out."""
+        """Return the TF-IDF vector over a vocabulary; other terms are left out."""
         vector = self.tfidf_vector(tokens)
         return [vector.get(term, 0.0) for term in vocab_index]
 
@@ -73,14 +73,14 @@ _ALPHANUMERIC = re.compile(r"[^\W_]+")
 
 
 def cosine_similarity_sparse(a: Mapping[str, float], b: Mapping[str, float]) -> float:
-    """The cosine between two sparse vectors; 0 where either has no length."""
+    """Return the cosine of two sparse vectors; 0 if either has no length."""
     shorter, longer = (a, b) if len(a) <= len(b) else (b, a)
     dot = sum(weight * longer[term] for term, weight in shorter.items() if term in longer)
     return _cosine(dot, math.hypot(*a.values()), math.hypot(*b.values())) if dot else 0.0
 
 
 def cosine_similarity_dense(a: Sequence[float], b: Sequence[float]) -> float:
-    """The cosine between two dense vectors of one dimension; 0 where either has no length."""
+    """Return the cosine of two dense vectors of one dimension; 0 if either has no length."""
     if len(a) != len(b):
         raise InvalidInput(f"vectors of {len(a)} and {len(b)} dimensions cannot be compared")
     dot = sum(x * y for x, y in zip(a, b, strict=True))
@@ -88,22 +88,22 @@ def cosine_similarity_dense(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def jaccard(a: AbstractSet[str], b: AbstractSet[str]) -> float:
-    """The share of all members that both sets hold; 0 where both are empty."""
+    """Return the share of all members that are in both sets; 0 if both are empty."""
     shared = len(a & b)
     return shared / (len(a) + len(b) - shared) if shared else 0.0
 
 
 def trigrams(text: str) -> frozenset[str]:
-    """The trigrams of every word of the text, in lower case and padded as pg_trgm pads them."""
+    """Return the trigrams of every word, in lower case and padded as in pg_trgm."""
     padded = (f"  {word} " for word in _ALPHANUMERIC.findall(text.lower()))
     return frozenset(word[i : i + 3] for word in padded for i in range(len(word) - 2))
 
 
 def trigram_similarity(a: str, b: str) -> float:
-    """What PostgreSQL's `similarity(a, b)` of pg_trgm answers."""
+    """Return what `similarity(a, b)` of PostgreSQL's pg_trgm returns."""
     return jaccard(trigrams(a), trigrams(b))
 
 
 def _cosine(dot: float, length_a: float, length_b: float) -> float:
-    """Kept within [-1, 1], which rounding can leave by a hair."""
+    """Return the cosine, kept within [-1, 1] despite rounding."""
     return max(-1.0, min(1.0, dot / length_a / length_b))

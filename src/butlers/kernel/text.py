@@ -1,8 +1,8 @@
 """Clean text before it is stored, searched or shown.
 
-Characters that nobody sees (Unicode calls them default-ignorable) hide text from people that a
-model reads all the same. They go, but for the few places where they change what is seen: joiners
-within scripts that need them, emoji that are one picture, the glyph of a Han name.
+Invisible characters (default-ignorable in Unicode) can hide text from people that a model still
+reads. They are removed, except where they change what is visible: joiners within scripts that need
+them, emoji of several characters, the glyph of a Han name.
 """
 
 import re
@@ -24,7 +24,7 @@ _PICTURE = (
     "\u2900-\u297f\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 )
 _HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-# England, Scotland and Wales: the flags that are spelt in tags.
+# England, Scotland and Wales: the flags that are written in tags.
 _FLAGS = "|".join(
     "".join(chr(0xE0000 + ord(letter)) for letter in name) for name in ("gbeng", "gbsct", "gbwls")
 )
@@ -40,25 +40,11 @@ _STORED = re.compile(f"({_MEANT}|{_GLYPH})|[{_UNSEEN}]+")
 _SHOWN = re.compile(f"({_MEANT})|[{_UNSEEN}]+")
 
 
-def without_unseen(text: str) -> str:
-    """The text without what nobody sees, as it is stored."""
-    return text if text.isascii() else _STORED.sub(_meant, text)
-
-
-def without_any_unseen(text: str) -> str:
-    """The same for an agent: selectors of glyphs could spell a sentence, and it needs no glyph."""
-    return text if text.isascii() else _SHOWN.sub(_meant, text)
-
-
-def _meant(match: re.Match[str]) -> str:
-    return match[1] or ""
-
-
 MAX_SEARCHABLE_BYTES = 1_048_576
-"""How much of a text reaches its search vector; PostgreSQL refuses tsvectors above 1 MB."""
+"""How much of a text its search vector holds; PostgreSQL refuses tsvectors above 1 MB."""
 
 DEEPEST = 500
-"""How deep JSON may be nested: less than what Python's own reader and writer bear."""
+"""How deep JSON may be nested: less than Python's own parser allows."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Not \s alone: control characters and the Unicode separators break lines in some readers.
@@ -66,16 +52,16 @@ _BREAKING = re.compile("[\\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 def clean(text: str) -> str:
-    """The text without NUL and without what nobody sees, always encodable as UTF-8."""
-    return without_unseen(replace_surrogates(text.replace("\x00", "")))
+    """Remove NUL and invisible characters; the result can be encoded as UTF-8."""
+    return _without_unseen(replace_surrogates(text.replace("\x00", "")), _STORED)
+
+
+def _without_unseen(text: str, pattern: re.Pattern[str]) -> str:
+    return text if text.isascii() else pattern.sub(lambda match: match[1] or "", text)
 
 
 def clean_json(value: object, depth: int = DEEPEST) -> Any:
-    """A JSON value with every text in it clean, keys included.
-
-    What JSON does not know is a TypeError of its type's name; what is nested deeper than that, a
-    RecursionError.
-    """
+    """Clean every text of a JSON value; TypeError names a wrong type, RecursionError: too deep."""
     if depth == 0:
         raise RecursionError
     match value:
@@ -97,34 +83,42 @@ def _clean_key(key: object) -> str:
 
 
 def replace_surrogates(text: str) -> str:
-    """The text with surrogate pairs as the character they stand for, lone surrogates as U+FFFD."""
+    """Replace surrogate pairs by their character, and lone surrogates by U+FFFD."""
     if _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def normalise_whitespace(text: str) -> str:
-    """The text with every run of whitespace made one space, and none at either end."""
+    """Replace every run of whitespace by one space; strip both ends."""
     return " ".join(text.split())
 
 
 def says_the_same(one: str, other: str) -> bool:
-    """Whether two texts differ in spaces and capitals at most."""
+    """Whether two texts are equal but for spaces and case."""
     return normalise_whitespace(one).casefold() == normalise_whitespace(other).casefold()
 
 
 def preprocess_text(text: str) -> str:
-    """The text as its search vector is made from it: clean, on one line, at most 1 MB."""
-    # No code point takes less than a byte, so what lies beyond never needs encoding.
+    """Prepare a text for its search vector: clean, on one line, at most 1 MB."""
+    # No code point takes less than a byte, so the rest need not be encoded.
     beginning = normalise_whitespace(clean(text))[:MAX_SEARCHABLE_BYTES].encode()
     return beginning[:MAX_SEARCHABLE_BYTES].decode("utf-8", "ignore").rstrip()
 
 
 def preprocess_search_query(query: str | None) -> str:
-    """The query clean and on one line, whatever its length; nothing asked is the empty string."""
+    """Prepare a query: clean, on one line; empty for None."""
     return normalise_whitespace(clean(query)) if query else ""
 
 
+def without_middle(text: str, longest: int = 2_000) -> str:
+    """Shorten an error message: its ends say which field and what is valid."""
+    return text if len(text) <= longest else f"{text[: longest // 2]} … {text[-longest // 2 :]}"
+
+
 def one_line(text: str) -> str:
-    """The text on a single line, read in the order it is stored, so that it forges no heading."""
-    return _BREAKING.sub(" ", without_any_unseen(clean(text))).strip()
+    """Put a text on one line, in the order it is stored, so that it cannot forge a heading.
+
+    Selectors of glyphs go too: they could spell a sentence that only a model reads.
+    """
+    return _BREAKING.sub(" ", _without_unseen(clean(text), _SHOWN)).strip()

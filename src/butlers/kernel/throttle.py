@@ -9,7 +9,7 @@ _MOST_KNOWN = 10_000
 
 
 class RateLimiter:
-    """Buckets by name; one that is empty says how long until it holds enough again."""
+    """A token bucket for each name."""
 
     def __init__(self, per_minute: int) -> None:
         self._most = float(per_minute)
@@ -17,7 +17,7 @@ class RateLimiter:
         self._known: dict[str, tuple[float, float]] = {}
 
     def take(self, name: str, now: float) -> float:
-        """Take one; 0.0 when there was one, else the seconds until there is."""
+        """Take one token; return 0.0, or the seconds until there is one."""
         left, at = self._known.get(name, (self._most, now))
         left = min(self._most, left + (now - at) * self._per_second)
         if left < 1:
@@ -28,8 +28,8 @@ class RateLimiter:
         return 0.0
 
     def _forget_full(self, now: float) -> None:
-        """One that has filled up since is like one that nobody knew."""
-        self._known = {name: one for name, one in self._known.items() if now - one[1] < 60}
+        """Drop buckets that are full again; they are like new ones."""
+        self._known = {name: b for name, b in self._known.items() if now - b[1] < 60}
 
 
 @dataclass(slots=True)
@@ -39,10 +39,7 @@ class _Slots:
 
 
 class ConcurrencyLimiter:
-    """Slots for each kind; a kind is forgotten once nobody uses or waits for its slots.
-
-    A butler has two for the readers and two for the writers of each tenant.
-    """
+    """A few slots for each kind of call, such as the reads of one tenant."""
 
     def __init__(self, at_once: int = 2) -> None:
         self._at_once = at_once
@@ -50,7 +47,7 @@ class ConcurrencyLimiter:
 
     @asynccontextmanager
     async def of(self, kind: Hashable) -> AsyncIterator[None]:
-        """Hold a slot of a kind for the block; wait for a free one."""
+        """Hold a slot of a kind for the block; wait until one is free."""
         slots = self._known.setdefault(kind, _Slots(asyncio.Semaphore(self._at_once)))
         slots.present += 1
         try:

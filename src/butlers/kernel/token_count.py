@@ -1,4 +1,4 @@
-"""Counting tokens offline, and knowing usual words, by the o200k vocabulary."""
+"""Count tokens offline, and recognise common words, with the o200k vocabulary."""
 
 import re
 import threading
@@ -7,27 +7,26 @@ from collections.abc import Iterator
 from butlers.kernel.text import replace_surrogates
 
 CHARACTERS_PER_TOKEN = 4
-"""No budget lets through more characters than this for each of its tokens."""
+"""The most characters that a budget allows for each of its tokens."""
 
-# The library takes the square of a word's length, and a memory may hold one word of a megabyte:
-# what is endless by any language's measure is counted in parts, a token more for each at most.
+# The library's time grows with the square of a word's length, and a memory may hold one word of a
+# megabyte: words too long for any language are counted in parts, at most one token more for each.
 _ENDLESS = re.compile(r"[^\W\d_]{256}|[^\w\s]{256}|\s{256}|\S{2048}")
 
 _loading = threading.Lock()
 
 
 def count_tokens(text: str) -> int:
-    """How many tokens the text is; what looks like a special token counts as ordinary text."""
+    """Count the tokens of a text; special tokens count as ordinary text."""
     return sum(len(_tokens(part)) for part in _parts(replace_surrogates(text)))
 
 
 def is_usually_small(word: str) -> bool:
-    """Whether a word is met more often in small letters than with a capital: names are not.
+    """Whether a word occurs more often in lower case than with a capital, unlike a name.
 
-    The vocabulary has the more frequent of its words first. One it does not have in one piece may
-    be anything.
+    The vocabulary lists more frequent words first; false for a word that is not in it.
     """
-    small, capital = (_tokens(f" {spelt}") for spelt in (word.lower(), word.capitalize()))
+    small, capital = (_tokens(f" {form}") for form in (word.lower(), word.capitalize()))
     return len(small) == 1 and (len(capital) > 1 or small < capital)
 
 

@@ -1,8 +1,7 @@
-"""The words of a text in any script, spelt so that PostgreSQL tells them apart.
+"""Spell the words of any script so that PostgreSQL can index them.
 
-Its parser takes what stands between spaces for a word and stems it as English. Scripts without
-spaces are cut into pairs of letters, accents and letter forms are folded, Russian is stemmed; a
-question is spelt by the same rules as what it looks for.
+Its parser splits at spaces and stems as English. So scripts without spaces are cut into pairs of
+letters, accents and letter forms are folded, and Russian is stemmed; queries and texts alike.
 """
 
 import re
@@ -24,12 +23,12 @@ _RUN = re.compile(
 
 
 def prepared(text: str) -> str:
-    """The text as its words are indexed and asked for; one in ASCII stays as it is."""
+    """Spell a text or a query for the index; ASCII stays as it is."""
     return text if text.isascii() else _RUN.sub(_spelt, folded(text))
 
 
 def folded(text: str) -> str:
-    """The text without capitals, accents and other forms of the same letters."""
+    """Fold case, accents and other forms of the same letters."""
     plain = unicodedata.normalize("NFKC", text).casefold().translate(_UNDECOMPOSED)
     bare = _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", plain))
     return unicodedata.normalize("NFC", bare)
@@ -51,12 +50,12 @@ def _stem(word: str) -> str:
 
 
 def _pairs(run: str) -> str:
-    """Each letter with the next one; a letter alone stays so."""
+    """Pair each letter with the next one; a single letter stays."""
     return " ".join(run[i : i + 2] for i in range(max(1, len(run) - 1)))
 
 
 @cache
 def stop_words() -> frozenset[str]:
-    """Words that say little alone, in several languages, spelt as `prepared` spells them."""
+    """Return words that mean little alone, in several languages, spelled as by `prepared`."""
     words = (files(__package__) / "stop_words.txt").read_text(encoding="utf-8")
     return frozenset(prepared(folded(words)).split())

@@ -29,6 +29,13 @@ _PLAIN_TYPES: Mapping[object, str] = {
     float: "a number",
     str: "text",
 }
+_BOUNDS: Mapping[type, str] = {
+    Ge: " from {0.ge}",
+    Gt: " above {0.gt}",
+    Le: " to {0.le}",
+    MinLen: " of {0.min_length}",
+    MaxLen: " to {0.max_length} characters",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +54,6 @@ class Setting:
         default = None if field.is_required() else toml_value(field.get_default())
         valid = valid_text(field.annotation, field.metadata)
         return cls(name, field.annotation, valid, default, field.description or "")
-
-    def spread(self) -> "list[Setting]":
-        """List the keys of the tables it holds; the setting itself where it holds none."""
-        table, suffix = self.kind, ""
-        if not is_model(table):
-            items = [arg for arg in get_args(table) if is_model(arg)]
-            suffix = ".<n>" if get_origin(table) is tuple else ".<task>"
-            table = items[-1] if items else None
-        fields = table.model_fields if is_model(table) else {}
-        return [Setting.of(f"{self.name}{suffix}.{k}", f) for k, f in fields.items()] or [self]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +100,8 @@ def is_model(kind: object) -> TypeGuard[type[BaseModel]]:
 
 def valid_text(kind: object, bounds: Sequence[object]) -> str:
     """Say what a setting of this type and with these bounds accepts."""
-    for mark in bounds:
-        if isinstance(mark, Valid):
-            return mark.text
+    if texts := [bound.text for bound in bounds if isinstance(bound, Valid)]:
+        return texts[0]
     if choices := _choices(kind):
         return "one of " + ", ".join(map(toml_value, choices))
     if is_model(kind):
@@ -154,19 +150,8 @@ def _is_section(kind: object) -> TypeGuard[type[BaseModel]]:
 
 
 def _range_text(bounds: Sequence[object]) -> str:
-    low = high = ""
-    for mark in bounds:
-        if isinstance(mark, Ge):
-            low = f" from {mark.ge}"
-        elif isinstance(mark, Gt):
-            low = f" above {mark.gt}"
-        elif isinstance(mark, Le):
-            high = f" to {mark.le}"
-        elif isinstance(mark, MinLen):
-            low = f" of {mark.min_length}"
-        elif isinstance(mark, MaxLen):
-            high = f" to {mark.max_length} characters"
-    return low + high
+    known = (bound for bound in bounds if type(bound) in _BOUNDS)
+    return "".join(_BOUNDS[type(bound)].format(bound) for bound in known)
 
 
 def fault_line(file: Path, key: str, found: str, valid: str) -> str:

@@ -51,8 +51,8 @@ def load_butler(file: Path, home_file: Path | None = None) -> ButlerSettings:
     faults = _misnamed(file, document)
     own, inherited = document.get("database", {}), _read_home(home_file)[0].get("database")
     if isinstance(own, dict) and isinstance(inherited, dict):
-        kept = {key: value for key, value in inherited.items() if key not in HOME_DATABASE_KEYS}
-        document["database"] = {**kept, **own}
+        defaults = {key: value for key, value in inherited.items() if key not in HOME_DATABASE_KEYS}
+        document["database"] = defaults | own
     try:
         settings = _validate(file, ButlerSettings, document)
     except SettingsError as error:

@@ -10,24 +10,14 @@ from butlers.settings.sections import ButlerSettings, HomeSettings
 
 WIDTH = 100
 # Settings that a new file sets; the others are commented out.
-ACTIVE = frozenset(
-    {
-        "modules.memory.enabled",
-        "modules.memory.embedding_model",
-        "modules.memory.embedding_dimensions",
-        "modules.memory.episodes.default_ttl_days",
-        "modules.memory.episodes.max_entries",
-        "modules.memory.facts.retrieval_confidence_threshold",
-        "modules.memory.facts.expiry_confidence_threshold",
-        "modules.memory.rules.promote_to_established",
-        "modules.memory.rules.promote_to_proven",
-        "modules.memory.rules.harmful_to_antipattern",
-        "modules.memory.retrieval.default_limit",
-        "modules.memory.retrieval.default_mode",
-        "modules.memory.retrieval.context_token_budget",
-        "modules.memory.retrieval.score_weights",
-    }
-)
+_ACTIVE = {
+    "modules.memory": "enabled embedding_model embedding_dimensions",
+    "modules.memory.episodes": "default_ttl_days max_entries",
+    "modules.memory.facts": "retrieval_confidence_threshold expiry_confidence_threshold",
+    "modules.memory.rules": "promote_to_established promote_to_proven harmful_to_antipattern",
+    "modules.memory.retrieval": "default_limit default_mode context_token_budget score_weights",
+}
+ACTIVE = frozenset(f"{table}.{key}" for table, keys in _ACTIVE.items() for key in keys.split())
 # Tables with keys of the user's choice, and their lines in a new file.
 TABLES = {
     "butler.schedule": (

@@ -1,9 +1,6 @@
 """Keys that were settings until the last version: still accepted, with a warning."""
 
-from collections.abc import Iterator
 from typing import Any
-
-Document = dict[str, Any]
 
 _EVERY_FILE = {
     "database": "max_lag_seconds pool_min pool_max statement_timeout_seconds lock_timeout_seconds "
@@ -25,11 +22,11 @@ _EVERY_FILE = {
     "tenant_max_tokens tenant_max_cost_usd",
     "modules.memory.quarantine": "max_writes_per_minute",
 }
-_TABLES = (("modules", "notebook", "schedule"),)
-"""Tables of which no key is left; files of the last version hold them, empty."""
+_EMPTY_TABLE = "modules.notebook.schedule"
+"""A table of which no key is left; files of the last version hold it, empty."""
 
 REMOVED = frozenset(f"{table}.{key}" for table, keys in _EVERY_FILE.items() for key in keys.split())
-"""Every removed key, with the tables it stood in."""
+"""Every removed key, with its tables."""
 
 INSTEAD = {
     "runtime.binary": "it is used as runtime.command = [PATH], write that instead",
@@ -40,42 +37,18 @@ INSTEAD = {
 """What to write, or to know, where it is not enough to remove the line."""
 
 
-def drop_removed(document: Document) -> list[str]:
-    """Take the removed keys out of a file's document; return a line of warning for each."""
-    found = [key for key in _keys(document, "") if key in REMOVED]
-    for key in found:
-        value = _take(document, key.split("."))
-        if key == "runtime.binary" and value:
-            document.setdefault("runtime", {}).setdefault("command", [value])
-    for path in _TABLES:
-        _drop_empty(document, path)
-    return [f"{key}: no longer a setting; {INSTEAD.get(key, 'remove it')}" for key in found]
-
-
-def _keys(table: Document, path: str) -> Iterator[str]:
-    for key, value in table.items():
+def drop_removed(table: dict[str, Any], path: str = "") -> list[str]:
+    """Delete the removed keys, and tables left empty by that; return a warning for each key."""
+    warnings = []
+    for key, value in list(table.items()):
+        name = f"{path}{key}"
         if isinstance(value, dict):
-            yield from _keys(value, f"{path}{key}.")
-        else:
-            yield f"{path}{key}"
-
-
-def _take(table: Document, path: list[str]) -> object:
-    """Remove the value at the path, and the tables that this leaves empty."""
-    if len(path) == 1:
-        return table.pop(path[0])
-    value = _take(table[path[0]], path[1:])
-    if not table[path[0]]:
-        del table[path[0]]
-    return value
-
-
-def _drop_empty(document: Document, path: tuple[str, ...]) -> None:
-    """Remove the table at the path where it is there and empty; what holds it stays."""
-    *outer, name = path
-    for key in outer:
-        document = document.get(key, {})
-        if not isinstance(document, dict):
-            return
-    if document.get(name) == {}:
-        del document[name]
+            warnings += (inner := drop_removed(value, f"{name}."))
+            if not value and (inner or name == _EMPTY_TABLE):
+                del table[key]
+        elif name in REMOVED:
+            del table[key]
+            warnings.append(f"{name}: no longer a setting; {INSTEAD.get(name, 'remove it')}")
+            if name == "runtime.binary" and value:
+                table.setdefault("command", [value])
+    return warnings

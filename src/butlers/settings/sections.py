@@ -43,14 +43,14 @@ class ButlerSection(SettingsSection):
     """The butler itself."""
 
     name: Name = Field(description="Name of the butler, which is that of its directory.")
-    description: str = Field("", description="What the butler is for; its sessions are told.")
+    description: str = Field("", description="What the butler is for; its sessions see it.")
     tenant: Tenant = Field("default", description="Tenant of callers that have no token.")
     schedule: Mapping[str, ScheduleEntry] = Field(
         default_factory=dict, description="Tasks by name, each with a cron and a prompt."
     )
 
     @model_validator(mode="after")
-    def _tasks_can_be_named_and_run(self) -> Self:
+    def _tasks_have_a_valid_name_and_a_prompt(self) -> Self:
         misnamed = [
             Fault(f"schedule.{name}", name, f"valid is {TASK_NAME_RULE}")
             for name in self.schedule
@@ -135,7 +135,7 @@ class DatabaseSection(SettingsSection):
     )
 
     @model_validator(mode="after")
-    def _replicas_are_of_a_server(self) -> Self:
+    def _replicas_need_a_server(self) -> Self:
         if self.replica_urls and not self.url:
             valid = "must be empty, as database.url is: the embedded server has no replicas"
             refuse([Fault("replica_urls", self.replica_urls, valid)])
@@ -191,7 +191,7 @@ class ServerSection(SettingsSection):
     )
 
     @model_validator(mode="after")
-    def _only_the_willing_are_reachable(self) -> Self:
+    def _only_loopback_unless_allowed(self) -> Self:
         if not self.allow_remote and not _is_loopback(self.host):
             valid = 'must be a loopback address such as "127.0.0.1", unless allow_remote is true'
             refuse([Fault("host", self.host, valid)])
@@ -253,13 +253,13 @@ class FleetSection(SettingsSection):
     ] = Field((), strict=False, description="The butlers, each `{ name, url, token_env }`.")
 
     @model_validator(mode="after")
-    def _each_has_a_name_of_its_own(self) -> Self:
+    def _names_are_unique(self) -> Self:
         names = [remote.name for remote in self.remotes]
         refuse(
             [
-                Fault(f"remotes.{place}.name", name, "must be one that no other remote has")
-                for place, name in enumerate(names)
-                if name in names[:place]
+                Fault(f"remotes.{index}.name", name, "must be one that no other remote has")
+                for index, name in enumerate(names)
+                if name in names[:index]
             ]
         )
         return self

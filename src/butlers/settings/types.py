@@ -16,11 +16,6 @@ def matching(pattern: str, valid: str) -> tuple[AfterValidator, Valid]:
     return _accepting(re.compile(pattern).fullmatch, valid)
 
 
-def url_of(schemes: tuple[str, ...], valid: str) -> tuple[AfterValidator, Valid]:
-    """Make a text setting empty or a URL of one of the schemes; `valid` says so in words."""
-    return _accepting(lambda url: not url or _is_url(url, schemes), valid)
-
-
 def _accepting(is_valid: Callable[[str], object], valid: str) -> tuple[AfterValidator, Valid]:
     def check(text: str) -> str:
         if not is_valid(text):
@@ -30,11 +25,12 @@ def _accepting(is_valid: Callable[[str], object], valid: str) -> tuple[AfterVali
     return AfterValidator(check), Valid(valid)
 
 
-def _is_url(url: str, schemes: tuple[str, ...]) -> bool:
+def _is_empty_or_web_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
         # Reading the port is what checks it.
-        return parts.scheme in schemes and bool(parts.netloc) and parts.port != 0
+        is_web = parts.scheme in ("http", "https") and parts.port != 0
+        return not url or (is_web and bool(parts.netloc))
     except ValueError:
         return False
 
@@ -57,7 +53,8 @@ DatabaseUrl = Annotated[
 ]
 ReplicaUrl = Annotated[str, *_accepting(_is_database, f'a URL such as "{_EXAMPLE}"')]
 HttpUrl = Annotated[
-    str, *url_of(("http", "https"), 'a URL such as "https://host/v1/chat/completions", or ""')
+    str,
+    *_accepting(_is_empty_or_web_url, 'a URL such as "https://host/v1/chat/completions", or ""'),
 ]
 VariableName = Annotated[
     str,

@@ -106,7 +106,7 @@ DOWN = {
     "shut": "status 404",
     "gone": "cannot be reached",
     "silent": f"no answer within {LIMIT:g} seconds",
-    "babbling": "no butler's answer",
+    "babbling": "did not answer like a butler",
     "broken": "status 500",
     "tokenless": "set the environment variable NO_SUCH_VARIABLE",
 }
@@ -225,5 +225,5 @@ async def test_a_fault_nobody_foresaw_at_one_butler_does_not_spoil_the_rest():
     visitor = Visitor(Caller("default", "test"), {"stumbling": "default"})
     question = FleetQuery(ButlerOverview, get_overview, "overview", {})
     (reply,) = await Fleet(app_state).ask(visitor, "request", question)
-    assert (reply.name, reply.said) == ("stumbling", None)
-    assert reply.error == "failed (ZeroDivisionError); the log says more"
+    assert (reply.name, reply.result) == ("stumbling", None)
+    assert reply.error == "failed (ZeroDivisionError); `butlers logs` shows more"

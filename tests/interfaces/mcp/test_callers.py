@@ -47,7 +47,7 @@ class House(Toy):
 
 @contextmanager
 def signed_in(tenant: str) -> Iterator[None]:
-    claims = {"tenant_id": tenant, "actor": "token:1"}
+    claims = {"caller": Caller(tenant, "token:1")}
     token = AccessToken(token="redacted", client_id=tenant, scopes=[SCOPE], claims=claims)
     before = auth_context_var.set(AuthenticatedUser(token))
     try:

@@ -49,7 +49,7 @@ NUMBERS = ["NaN", "Infinity", "-Infinity", "1e400", "-1", "0", "1e30", "9" * 30,
 # Words that would come from below the surface.
 LEAKS = re.compile(
     r"Traceback|asyncpg|pydantic|File \"|\.py\b|syntax error|violates|constraint|query argument"
-    r"|database cannot|invalid input syntax|a reason of its own|UnicodeEncode"
+    r"|database cannot|invalid input syntax|unexpected error|UnicodeEncode"
 )
 
 

@@ -177,7 +177,9 @@ async def test_a_session_expires(app_state: AppState, clock: WalkingClock):
     sessions = BrowserSessions(app_state, clock)
     cookie = await sessions.begin(None)
     visitor = sessions.visitor(_request(cookie))
-    assert visitor is not None and visitor.tenants == {"general": "acme"} and visitor.is_operator
+    assert (
+        visitor is not None and visitor.tenants == {"general": "acme"} and visitor.who.is_operator
+    )
     clock.advance(seconds=(SESSION_LIFE - timedelta(seconds=1)).total_seconds())
     assert sessions.visitor(_request(cookie)) is not None
     clock.advance(seconds=1)

@@ -1,1 +1,1 @@
-"""The door for programs: the HTTP API, and who may call it."""
+"""The HTTP API, and who may call it."""

@@ -1,12 +1,8 @@
-"""Who calls, which butlers that caller may use, and as which tenant.
+"""Who calls, which butlers that caller may use, and as which tenant."""
 
-A caller is recognised by its bearer token, or by another source such as a session cookie, which
-must then also prove that a change was intended (CSRF).
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import structlog
 from fastapi import Depends, Path
@@ -15,7 +11,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from butlers.auth.rights import Caller, Right
-from butlers.auth.token_store import TokenStore
 from butlers.auth.tokens import TokenRecord
 from butlers.errors import Forbidden, NotFound, Unavailable
 from butlers.host.butler import Butler
@@ -25,6 +20,8 @@ from butlers.operation import Detail, Operation
 from butlers.settings.sections import FleetSection
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_THIS = "this request"
+_NOT_FROM_PAGE = "not sent from one of our pages, or without its CSRF token; reload and try again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,65 +33,26 @@ class Visitor:
     tenants: Mapping[str, str]
     remotes: frozenset[str] = frozenset()
 
-    @property
-    def is_operator(self) -> bool:
-        """Whether the caller runs the home."""
-        return self.who.is_operator
 
-    def caller(self, tenant: str) -> Caller:
-        """Return the caller as one tenant."""
-        return replace(self.who, tenant_id=tenant)
+def authenticate(request: Request) -> Visitor:
+    """Recognise the caller by its bearer token, or by the session of its browser.
 
-
-class CallerSource(Protocol):
-    """A way to recognise a caller."""
-
-    def visitor(self, request: Request) -> Visitor | None:
-        """Return the caller; None if the request carries nothing of this kind."""
-        ...
-
-    def may_write(self, request: Request) -> bool:
-        """Whether the caller intended the request (it is not forged by another page)."""
-        ...
-
-
-class BearerTokens:
-    """Callers with a bearer token, which no browser adds by itself."""
-
-    def __init__(self, tokens: TokenStore, fleet: FleetSection) -> None:
-        self._tokens = tokens
-        self._fleet = fleet
-
-    def visitor(self, request: Request) -> Visitor | None:
-        """Return the caller; 401 for an unknown token, None without the header."""
-        if "authorization" not in request.headers:
-            return None
-        record = self._tokens.identify(bearer(request.headers))
-        if record is None:
-            raise sign_in_required()
-        return visitor_of(record, self._fleet)
-
-    def may_write(self, request: Request) -> bool:
-        """Return true: only the caller itself can send its token."""
-        return True
-
-
-class Callers:
-    """The sources of callers, tried in order."""
-
-    def __init__(self, sources: Sequence[CallerSource]) -> None:
-        self._sources = tuple(sources)
-
-    def visitor(self, request: Request) -> Visitor:
-        """Return the caller; 401 if unknown, 403 for a change without proof of intent."""
-        for source in self._sources:
-            found = source.visitor(request)
-            if found is None:
-                continue
-            if request.method not in _SAFE and not source.may_write(request):
-                raise HTTPException(403, "the request does not prove that it was meant; try again")
-            return found
-        raise sign_in_required()
+    401 for an unknown caller. A browser adds its cookie to requests of any page, so a change also
+    needs proof that one of our own pages sent it; 403 without.
+    """
+    if "authorization" in request.headers:
+        app_state = app_state_of(request)
+        record = app_state.tokens.identify(bearer(request.headers))
+        visitor = visitor_of(record, app_state.fleet) if record else None
+    else:
+        sessions = request.app.state.sessions
+        visitor = sessions.visitor(request)
+        if visitor and request.method not in _SAFE and not sessions.may_write(request):
+            raise HTTPException(403, _NOT_FROM_PAGE)
+    if visitor is None:
+        headers = {"WWW-Authenticate": "Bearer"}
+        raise HTTPException(401, "a valid token is needed: Authorization: Bearer …", headers)
+    return visitor
 
 
 def visitor_of(record: TokenRecord, fleet: FleetSection) -> Visitor:
@@ -114,18 +72,7 @@ def operator_of(app_state: AppState, actor: str = "operator") -> Visitor:
     )
 
 
-def sign_in_required() -> HTTPException:
-    """Return the refusal of an unknown caller."""
-    return HTTPException(
-        401,
-        "a valid token is needed: Authorization: Bearer …",
-        headers={"WWW-Authenticate": "Bearer"},
-    )
-
-
 MEMORY = "memory"
-# Only for the OpenAPI document; `Callers` decides.
-_SCHEME = HTTPBearer(auto_error=False, description="A token of `butlers token new`.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,29 +83,26 @@ class ButlerAccess:
     caller: Caller
     request_id: str
 
-    @property
-    def is_operator(self) -> bool:
-        """Whether the caller runs the home."""
-        return self.caller.is_operator
-
-    async def perform(self, module: str, operation: Operation, given: Mapping[str, Any]) -> Any:
-        """Run an operation for the caller."""
+    async def perform(self, module: str, operation: Operation, params: Mapping[str, Any]) -> Any:
+        """Run an operation for the caller; NotFound if the butler does not have the module."""
         if not self.butler.settings.is_enabled(module):
             raise NotFound(f"butler {self.butler.name} does not have the {module} module")
-        return await self.butler.module(module).call(operation, self.caller, given, self.request_id)
+        return await self.butler.module(module).call(
+            operation, self.caller, params, self.request_id
+        )
 
-    async def ask(self, operation: Operation, **given: Any) -> Any:
+    async def ask(self, operation: Operation, **params: Any) -> Any:
         """Run a memory operation for the caller, with full detail."""
         if "detail" in operation.fields:
-            given.setdefault("detail", Detail.FULL)
-        return await self.perform(MEMORY, operation, given)
+            params.setdefault("detail", Detail.FULL)
+        return await self.perform(MEMORY, operation, params)
 
     @property
     def may_run_jobs(self) -> bool:
         """Whether the caller may run jobs, which work for every tenant."""
         return self._is_owner and self.caller.rights.includes(Right.OPERATE)
 
-    def must_run_jobs(self, otherwise: str) -> None:
+    def require_jobs(self, otherwise: str) -> None:
         """Raise Forbidden if the caller may not; `otherwise` is the message for another tenant."""
         if not self._is_owner:
             raise Forbidden(otherwise)
@@ -167,7 +111,7 @@ class ButlerAccess:
     @property
     def _is_owner(self) -> bool:
         own = self.butler.settings.butler.tenant
-        return self.is_operator or self.caller.tenant_id == own
+        return self.caller.is_operator or self.caller.tenant_id == own
 
 
 def app_state_of(request: Request) -> AppState:
@@ -178,17 +122,14 @@ def app_state_of(request: Request) -> AppState:
 
 async def scoped_visitor(request: Request) -> Visitor:
     """Return the caller, whose token may be limited to scopes."""
-    callers: Callers = request.app.state.callers
-    visitor = callers.visitor(request)
+    visitor = authenticate(request)
     visitor.who.require(Right.READ)
     return visitor
 
 
-async def unlimited_visitor(
-    visitor: Annotated[Visitor, Depends(scoped_visitor)],
-) -> Visitor:
+async def unlimited_visitor(visitor: Annotated[Visitor, Depends(scoped_visitor)]) -> Visitor:
     """Return the caller; 403 for a token limited to scopes."""
-    visitor.who.require_unlimited("what was asked for")
+    visitor.who.require_unlimited(_THIS)
     return visitor
 
 
@@ -201,7 +142,7 @@ def access_butler(
         raise Unavailable(f"butler {name} failed to start: {app_state.failed[name]}")
     if tenant is None or butler is None:
         raise NotFound(f"there is no butler {name[:80]!r} for this caller")
-    return ButlerAccess(butler, visitor.caller(tenant), request_id)
+    return ButlerAccess(butler, replace(visitor.who, tenant_id=tenant), request_id)
 
 
 async def scoped_access(
@@ -217,9 +158,9 @@ async def scoped_access(
 
 async def unlimited_access(
     access: Annotated[ButlerAccess, Depends(scoped_access)],
-    _: Annotated[Visitor, Depends(unlimited_visitor)],
 ) -> ButlerAccess:
     """Return the access of a caller; 403 for a token limited to scopes."""
+    access.caller.require_unlimited(_THIS)
     return access
 
 
@@ -227,4 +168,7 @@ Visiting = Annotated[Visitor, Depends(unlimited_visitor)]
 CurrentAccess = Annotated[ButlerAccess, Depends(unlimited_access)]
 ScopedAccess = Annotated[ButlerAccess, Depends(scoped_access)]
 """For routes of operations, which check scopes themselves."""
-DOCUMENTED_TOKEN = Depends(_SCHEME)
+# Only for the OpenAPI document; `authenticate` decides.
+DOCUMENTED_TOKEN = Depends(
+    HTTPBearer(auto_error=False, description="A token of `butlers token new`.")
+)

@@ -1,4 +1,4 @@
-"""What pages and the API are made over."""
+"""What the API and the pages work with."""
 
 import hmac
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from butlers.settings.sections import BackupSection, FleetSection
 
 
 class Stage(StrEnum):
-    """How far a process is with serving; a balancer sends requests to one that is ready."""
+    """How far a process is with serving; a load balancer sends requests to one that is ready."""
 
     STARTING = "starting"
     READY = "ready"
@@ -28,16 +28,16 @@ class StartStage:
 
 @dataclass(frozen=True, slots=True)
 class AppState:
-    """What pages and an API are made over: butlers, and who may call them."""
+    """The butlers of a home, its tokens and its settings."""
 
     home: Home
     butlers: Mapping[str, Butler]
     tokens: TokenStore
     fleet: FleetSection
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Butlers of the home that could not even be made, and why."""
+    """Butlers of the home that could not be built, and why."""
     key: str = ""
-    """What commands of this home show, which may know how every butler is."""
+    """The secret by which commands of this home may read the health of every butler."""
     backup: BackupSection = BackupSection()
     progress: StartStage = field(default_factory=StartStage)
 

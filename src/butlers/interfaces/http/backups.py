@@ -1,4 +1,4 @@
-"""The backups of a home, for whoever runs it: which there are, making one, checking one."""
+"""Routes for the backups of a home, for its operator: list, make and check them."""
 
 import asyncio
 from pathlib import Path
@@ -22,7 +22,7 @@ router = APIRouter(tags=["backups"])
 
 
 class KeptBackup(Output):
-    """A backup that is kept."""
+    """A backup in the directory."""
 
     file: str
     made_at: Instant
@@ -30,13 +30,13 @@ class KeptBackup(Output):
 
 
 class BackupChecked(Output):
-    """How a backup was found."""
+    """The result of checking a backup."""
 
     file: str
     deep: bool
-    """Whether it was restored for a moment, and every row counted."""
+    """Whether it was restored temporarily, and every row counted."""
     whole: bool | None
-    """null while it is being checked."""
+    """Whether it is complete; null while it is being checked."""
     why: str
     """What is wrong with it."""
     rows: dict[str, int]
@@ -45,66 +45,61 @@ class BackupChecked(Output):
 
 
 class KeptBackups(Output):
-    """The backups that are kept, the newest first."""
+    """The backups, newest first."""
 
     directory: str
     cron: str
     """When one is made; "" for never."""
     is_late: bool
-    """Whether one should have been made since."""
+    """Whether a scheduled backup is missing."""
     backups: list[KeptBackup]
     checked: BackupChecked | None
-    """The one that was checked last, since the home is up."""
+    """The last check since the daemon started."""
 
 
 class BackupAsked(Output):
-    """A backup that was begun; `file` is null while it is being made."""
+    """A backup that was started; `file` is null while it is being made."""
 
     file: str | None
 
 
 class AskedCheck(Input):
-    """Which backup, and how closely."""
+    """Which backup to check, and how thoroughly."""
 
     file: Annotated[str, Field(max_length=200)] = ""
-    """The name of one that is kept. Left out: the newest."""
+    """The file name of a backup. Left out: the newest."""
     deep: bool = False
-    """Restore it for a moment, and count every row."""
+    """Restore it temporarily, and count every row."""
 
 
 class BackupChecks:
-    """Checks of backups, one at a time, and what came of the last."""
+    """Checks of backups, one at a time, and the result of the last."""
 
     def __init__(self) -> None:
         self.last: dict[str, Any] | None = None
 
     async def check(self, file: Path, *, deep: bool) -> dict[str, Any]:
-        """How a backup was found; Conflict while another is being checked."""
+        """Check a backup; Conflict while another is being checked."""
         if self.last is not None and self.last["whole"] is None:
             raise Conflict(f"{self.last['file']} is being checked; try again in a while")
-        begun = {"file": str(file), "deep": deep, "whole": None, "why": "", "rows": {}}
-        self.last = begun | {"checked_at": None}
-        found: dict[str, Any] = {"whole": False, "why": "the check was broken off"}
+        check = {"file": str(file), "deep": deep, "whole": None, "why": "", "rows": {}}
+        self.last = check | {"checked_at": None}
+        result: dict[str, Any] = {"whole": False, "why": "the check was interrupted"}
         try:
-            found = await _read_backup(file, deep)
+            manifest = await verify(file, deep=deep, tell=lambda words: None)
+            rows = {butler: stored.rows for butler, stored in manifest.databases.items()}
+            result = {"whole": True, "rows": rows}
+        except (ButlersError, OSError) as error:
+            result["why"] = str(error)
         finally:
-            self.last = begun | found | {"checked_at": utc_now()}
+            self.last = check | result | {"checked_at": utc_now()}
         return self.last
 
 
-async def _read_backup(file: Path, deep: bool) -> dict[str, Any]:
-    try:
-        manifest = await verify(file, deep=deep, tell=lambda words: None)
-    except (ButlersError, OSError) as error:
-        return {"whole": False, "why": str(error)}
-    rows = {butler: stored.rows for butler, stored in manifest.databases.items()}
-    return {"whole": True, "rows": rows}
-
-
 def backups_of(request: Request, visitor: Visiting) -> Backups:
-    """The backups of the home; 403 for anybody but whoever runs it."""
-    if not visitor.is_operator:
-        raise HTTPException(403, "backups are of the whole home; its operator may make them")
+    """Return the backups of the home; 403 for anybody but its operator."""
+    if not visitor.who.is_operator:
+        raise HTTPException(403, "a backup holds the whole home; only its operator may use it")
     app_state = app_state_of(request)
     return Backups(app_state.home, app_state.backup)
 
@@ -113,45 +108,37 @@ OfHome = Annotated[Backups, Depends(backups_of)]
 
 
 @router.get("/backups", response_model=KeptBackups)
-async def list_backups(request: Request, kept: OfHome) -> Any:
-    """Which backups there are, when one is due, and how the last that was checked was found."""
-    return {**await asyncio.to_thread(backups_view, kept), "checked": checks_of(request).last}
+async def list_backups(request: Request, backups: OfHome) -> Any:
+    """List the backups, newest first, with the schedule and the last check."""
+    checks: BackupChecks = request.app.state.backup_checks
+    return {**await asyncio.to_thread(_listing, backups), "checked": checks.last}
+
+
+def _listing(backups: Backups) -> dict[str, Any]:
+    files = backups.all()
+    return {
+        "directory": str(backups.directory),
+        "cron": backups.cron,
+        "is_late": backups.is_late,
+        "backups": [{"file": str(b.file), "made_at": b.made_at, "bytes": b.bytes} for b in files],
+    }
 
 
 @router.post("/backups", response_model=BackupAsked)
-async def make_backup(request: Request, kept: OfHome) -> Any:
-    """Back up the whole home now, while it is used."""
+async def make_backup(request: Request, backups: OfHome) -> Any:
+    """Back up the whole home now, while it is in use."""
     runs: JobRuns = request.app.state.job_runs
-    made = await runs.begin(kept.make())
-    return {"file": made and str(made.file)}
+    backup = await runs.begin(backups.make())
+    return {"file": backup and str(backup.file)}
 
 
 @router.post("/backups/verify", response_model=BackupChecked)
-async def check_backup(request: Request, kept: OfHome, asked: AskedCheck) -> Any:
-    """Check that a backup that is kept is whole and can be restored.
+async def check_backup(request: Request, backups: OfHome, asked: AskedCheck) -> Any:
+    """Check that a backup is complete and can be restored.
 
-    Where that takes longer than a moment `whole` is null; the list tells later what came of it.
+    If that takes more than a few seconds, `whole` is null; list the backups later for the result.
     """
-    chosen = await asyncio.to_thread(kept.find, asked.file)
+    backup = await asyncio.to_thread(backups.find, asked.file)
     runs: JobRuns = request.app.state.job_runs
-    checks = checks_of(request)
-    return await runs.begin(checks.check(chosen.file, deep=asked.deep)) or checks.last
-
-
-def checks_of(request: Request) -> BackupChecks:
-    """The checks of this process."""
     checks: BackupChecks = request.app.state.backup_checks
-    return checks
-
-
-def backups_view(kept: Backups) -> dict[str, Any]:
-    """What there is to tell of the backups."""
-    return {
-        "directory": str(kept.directory),
-        "cron": kept.cron,
-        "is_late": kept.is_late,
-        "backups": [
-            {"file": str(one.file), "made_at": one.made_at, "bytes": one.bytes}
-            for one in kept.all()
-        ],
-    }
+    return await runs.begin(checks.check(backup.file, deep=asked.deep)) or checks.last

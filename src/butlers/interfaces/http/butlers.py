@@ -20,16 +20,16 @@ router = APIRouter()
 
 
 class ButlerOverview(MemoryStats):
-    """What a fleet shows of one butler."""
+    """Counts and health of one butler."""
 
     last_consolidated_at: Instant | None
     health: Literal["ok", "unwell"]
     failures: dict[str, str] = {}
-    """Why each module that could not start did not."""
+    """The modules that failed to start, each with the reason."""
 
 
 class ButlerGlance(Output):
-    """Counts and health, what happened last, and the jobs with their next and last run."""
+    """Counts and health, the newest events, and the jobs with their next and last run."""
 
     overview: ButlerOverview
     activity: list[Happened]
@@ -38,39 +38,37 @@ class ButlerGlance(Output):
 
 @router.get("/memory/overview", tags=["fleet"], response_model=ButlerOverview)
 async def get_overview(access: CurrentAccess) -> Any:
-    """All counts, the last consolidation and the health of one butler."""
-    told = await access.ask(listing.overview)
-    del told["activity"]
-    return {**told, **await _health(access)}
+    """Read all counts, the last consolidation and the health of one butler."""
+    return (await _overview_and_activity(access))[0]
 
 
 @router.get("/memory/glance", tags=["fleet"], response_model=ButlerGlance)
 async def get_glance(
     access: CurrentAccess, asked: Annotated[listing.OverviewInput, Query()]
 ) -> Any:
-    """The overview, the newest events and the jobs of one butler."""
-    told = await access.ask(listing.overview, events=asked.events)
-    activity = told.pop("activity")
-    overview = {**told, **await _health(access)}
+    """Read the overview, the newest events and the jobs of one butler."""
+    overview, activity = await _overview_and_activity(access, events=asked.events)
     return {"overview": overview, "activity": activity, "plan": await plan_of(access)}
 
 
-async def _health(access: ButlerAccess) -> dict[str, Any]:
-    modules = await access.butler.health()
-    well = all(module.ok for module in modules.values())
-    return {"health": "ok" if well else "unwell", "failures": access.butler.failures}
+async def _overview_and_activity(access: ButlerAccess, **params: Any) -> tuple[Any, Any]:
+    overview = await access.ask(listing.overview, **params)
+    activity = overview.pop("activity")
+    is_well = all(module.ok for module in (await access.butler.health()).values())
+    overview |= {"health": "ok" if is_well else "unwell", "failures": access.butler.failures}
+    return overview, activity
 
 
 class GivenTo(Output):
-    """An agent that was given the butler, whose own files are its user's to change."""
+    """An agent that is connected to the butler; its own files stay unchanged."""
 
     client: str
     project: str
-    """Where; "" for all that its user does."""
+    """The directory it is connected in; "" for everywhere."""
 
 
 class RemovalPreview(Output):
-    """What would go with a butler, and what removes it."""
+    """What removing a butler deletes, and the commands that remove it."""
 
     memories: dict[str, int]
     files: list[str]
@@ -78,32 +76,30 @@ class RemovalPreview(Output):
     tokens: list[str]
     """The ids of its tokens."""
     sessions: int
-    """How many wait to be stored."""
+    """How many sessions are spooled for it."""
     connections: list[GivenTo]
     commands: list[str]
-    """What removes it, typed where the home is: it must be down, and is backed up before."""
+    """Run these on the machine of the home: they stop it, back it up and remove the butler."""
 
 
 @router.get("/removal", tags=["data"], response_model=RemovalPreview)
 async def preview_removal(access: CurrentAccess) -> Any:
-    """What would go with the butler if it were removed, and the commands that remove it.
+    """Show what removing the butler would delete, and the commands that remove it.
 
-    Nothing is changed. It concerns whoever has memories there, so that only its owner may ask.
+    Nothing is changed. Only the butler's owner may ask.
     """
-    access.must_run_jobs("a butler is removed with what every tenant has; its own tenant may ask")
-    had = await belongings(access.butler.home, access.butler.name)
-    return {
-        "memories": had.memories,
-        "files": had.files,
-        "schedule": had.schedule,
-        "tokens": [one.id for one in had.tokens],
-        "sessions": len(had.sessions),
-        "connections": [{"client": one.client, "project": one.project} for one in had.connections],
-        "commands": _commands(access),
-    }
-
-
-def _commands(access: ButlerAccess) -> list[str]:
+    access.require_jobs(
+        "removing a butler affects every tenant; only its own tenant may preview it"
+    )
+    own = await belongings(access.butler.home, access.butler.name)
     home = ["--home", str(access.butler.home.root)]
     typed = (["stop"], ["remove", access.butler.name], ["up"])
-    return [shlex.join(["butlers", *words, *home]) for words in typed]
+    return {
+        "memories": own.memories,
+        "files": own.files,
+        "schedule": own.schedule,
+        "tokens": [token.id for token in own.tokens],
+        "sessions": len(own.sessions),
+        "connections": own.connections,
+        "commands": [shlex.join(["butlers", *words, *home]) for words in typed],
+    }

@@ -1,4 +1,4 @@
-"""The whole fleet: every butler the caller may see, asked at once."""
+"""Routes over the fleet: every butler that the caller may see, asked at once."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -7,9 +7,9 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 
 from butlers.interfaces.http import jobs
-from butlers.interfaces.http.access import MEMORY, Visiting
+from butlers.interfaces.http.access import MEMORY, ButlerAccess, Visiting, Visitor
 from butlers.interfaces.http.butlers import ButlerOverview, get_overview
-from butlers.interfaces.http.fanout import Fleet, FleetQuery, Reply
+from butlers.interfaces.http.fanout import Fleet, FleetQuery, Reply, Result
 from butlers.interfaces.http.jobs import Jobs
 from butlers.kernel.ranking import best_first
 from butlers.memory.model import SearchMode
@@ -49,35 +49,35 @@ class FleetOverview(Output):
 
 
 class FoundAtButler(RememberedMemory):
-    """A memory that a butler found."""
+    """A search result of a butler."""
 
     butler: str
     score: float
-    """By which results of different butlers are put in one order."""
+    """Orders the results of different butlers."""
 
 
 class FleetSearch(Output):
-    """What all butlers found, best first, and which of them did not answer."""
+    """The results of all butlers, best first, and the status of each butler."""
 
     items: list[FoundAtButler]
     butlers: list[ButlerStatus]
 
 
 class HappenedAtButler(Happened):
-    """Something that happened at a butler."""
+    """An event of a butler."""
 
     butler: str
 
 
 class FleetActivity(Output):
-    """What happened at all butlers, newest first, and which of them did not answer."""
+    """The events of all butlers, newest first, and the status of each butler."""
 
     items: list[HappenedAtButler]
     butlers: list[ButlerStatus]
 
 
 class ButlerJobs(ButlerStatus):
-    """The jobs of a butler of the fleet and their newest runs; `jobs` is null when it is down."""
+    """The jobs of a butler and their newest runs; `jobs` is null when it is down."""
 
     jobs: Jobs | None
 
@@ -95,113 +95,107 @@ class Butlers(Output):
 
 
 class AskedFleetSearch(retrieval.SearchInput):
-    """What is looked for at every butler."""
+    """What to search for at every butler."""
 
     limit: Many = 20
     min_relevance: Annotated[float, *input_fields.within(0, 1)] = retrieval.ANSWERING
-    """0 to 1; what is less relevant is left out. Unless told so, what does not answer is."""
+    """0 to 1; less relevant memories are left out. By default only those that answer are kept."""
 
 
 class AskedFleetActivity(Input):
-    """How much of what happened."""
+    """How many events to list."""
 
     limit: Many = 20
 
 
 @router.get("/butlers", response_model=Butlers)
 async def list_butlers(request: Request, visitor: Visiting) -> Any:
-    """The butlers this caller may see."""
-    return {"butlers": _fleet(request).names(visitor)}
+    """List the butlers this caller may see."""
+    fleet: Fleet = request.app.state.fleet
+    remotes = [remote.name for remote in fleet.there(visitor)]
+    return {"butlers": fleet.here(visitor) + remotes}
 
 
 @router.get("/memory/overview", response_model=FleetOverview)
 async def overview(request: Request, visitor: Visiting) -> Any:
-    """Counts, backlog, last consolidation and health of every butler."""
-    question = FleetQuery(ButlerOverview, get_overview, "overview", {})
-    replies = await _fleet(request).ask(visitor, request.state.request_id, question)
-    return {"butlers": [{**status_of(reply), "overview": reply.said} for reply in replies]}
+    """Read counts, backlog, last consolidation and health of every butler."""
+    query = FleetQuery(ButlerOverview, get_overview, "overview", {})
+    replies = await ask_fleet(request, visitor, query)
+    return {"butlers": [{**status_of(reply), "overview": reply.result} for reply in replies]}
 
 
 @router.get("/memory/search", response_model=FleetSearch, response_model_exclude_unset=True)
 async def search(
     request: Request, visitor: Visiting, asked: Annotated[AskedFleetSearch, Query()]
 ) -> Any:
-    """The best matches of every butler in one order, each with its butler and score."""
-
+    """Search every butler; return the best results in one order, each with butler and score."""
     mode = asked.mode or SearchMode.HYBRID
     params = asked.model_dump(mode="json", exclude_none=True) | {"mode": mode.value}
 
-    async def here(access: Any) -> Any:
+    async def here(access: ButlerAccess) -> Any:
         return {"items": await access.perform(MEMORY, retrieval.search, params)}
 
-    question = FleetQuery(FoundAll, here, "search", params)
-    replies = await _fleet(request).ask(visitor, request.state.request_id, question)
-    found = [
-        {
-            **one.model_dump(exclude_unset=True),
-            "butler": reply.name,
-            "score": _score(one, mode),
-        }
+    replies = await ask_fleet(request, visitor, FleetQuery(FoundAll, here, "search", params))
+    # A butler that leaves the score out ranks last.
+    results = [
+        row.model_dump(exclude_unset=True)
+        | {"butler": reply.name, "score": getattr(row, _SCORES[mode]) or 0.0}
         for reply in replies
-        for one in (reply.said.items if reply.said else ())
+        for row in (reply.result.items if reply.result else ())
     ]
-    found.sort(key=lambda one: (*best_first(one["score"], one["created_at"], one["id"]),
-                                one["butler"]))  # fmt: skip
-    return {"items": found[: asked.limit], "butlers": [status_of(reply) for reply in replies]}
+    results.sort(key=_best_first)
+    return {"items": results[: asked.limit], "butlers": [status_of(reply) for reply in replies]}
+
+
+def _best_first(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (*best_first(row["score"], row["created_at"], row["id"]), row["butler"])
 
 
 @router.get("/memory/activity", response_model=FleetActivity)
 async def activity(
     request: Request, visitor: Visiting, asked: Annotated[AskedFleetActivity, Query()]
 ) -> Any:
-    """What happened at every butler, newest first."""
+    """List the events of every butler, newest first."""
 
-    async def here(access: Any) -> Any:
+    async def here(access: ButlerAccess) -> Any:
         page = await access.ask(listing.activity, limit=asked.limit)
         return {"items": page["items"], "next_cursor": None}
 
-    question = FleetQuery(Activity, here, "activity", {"limit": asked.limit})
-    replies = await _fleet(request).ask(visitor, request.state.request_id, question)
-    return {
-        "items": newest(
-            {reply.name: reply.said.items for reply in replies if reply.said}, asked.limit
-        ),
-        "butlers": [status_of(reply) for reply in replies],
-    }
+    query = FleetQuery(Activity, here, "activity", {"limit": asked.limit})
+    replies = await ask_fleet(request, visitor, query)
+    events = {reply.name: reply.result.items for reply in replies if reply.result}
+    statuses = [status_of(reply) for reply in replies]
+    return {"items": newest(events, asked.limit), "butlers": statuses}
 
 
 @router.get("/memory/jobs", response_model=FleetJobs)
 async def list_jobs(request: Request, visitor: Visiting) -> Any:
-    """When the jobs of every butler run next, and how they ran."""
-    question = FleetQuery(Jobs, jobs.list_jobs, "jobs", {})
-    replies = await _fleet(request).ask(visitor, request.state.request_id, question)
-    return {"butlers": [{**status_of(reply), "jobs": reply.said} for reply in replies]}
+    """List the jobs of every butler with their next runs and history."""
+    replies = await ask_fleet(request, visitor, FleetQuery(Jobs, jobs.list_jobs, "jobs", {}))
+    return {"butlers": [{**status_of(reply), "jobs": reply.result} for reply in replies]}
 
 
-def newest(told: Mapping[str, list[Happened]], limit: int) -> list[dict[str, Any]]:
-    """The newest events of all; of one instant, a butler's own stay in the order it told them."""
-    events = [(butler, event) for butler, its in told.items() for event in its]
-    # Sorting is stable, and each butler told its events newest first.
-    events.sort(key=lambda one: one[1].created_at, reverse=True)
+async def ask_fleet(
+    request: Request, visitor: Visitor, query: FleetQuery[Result]
+) -> list[Reply[Result]]:
+    """Ask every butler that the caller may see."""
+    fleet: Fleet = request.app.state.fleet
+    return await fleet.ask(visitor, request.state.request_id, query)
+
+
+def newest(by_butler: Mapping[str, list[Happened]], limit: int) -> list[dict[str, Any]]:
+    """Merge the events of all butlers, newest first; a butler's own order stays in a tie."""
+    events = [(butler, event) for butler, events in by_butler.items() for event in events]
+    # Sorting is stable, and each butler returned its events newest first.
+    events.sort(key=lambda pair: pair[1].created_at, reverse=True)
     return [{**event.model_dump(), "butler": butler} for butler, event in events[:limit]]
 
 
 def status_of(reply: Reply[Any]) -> dict[str, Any]:
-    """Whether a butler answered."""
+    """Say whether a butler answered."""
     return {
         "name": reply.name,
-        "status": "down" if reply.said is None else "up",
+        "status": "down" if reply.result is None else "up",
         "is_remote": reply.is_remote,
         "error": reply.error,
     }
-
-
-def _score(found: RememberedMemory, mode: SearchMode) -> float:
-    """The score of the mode; a butler that leaves it out ranks its finding last."""
-    score: float | None = getattr(found, _SCORES[mode])
-    return 0.0 if score is None else score
-
-
-def _fleet(request: Request) -> Fleet:
-    fleet: Fleet = request.app.state.fleet
-    return fleet

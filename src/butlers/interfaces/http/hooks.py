@@ -1,16 +1,17 @@
-"""What agents' hooks call: memories for a session that starts, an episode of one that ended.
+"""What the hooks of agents call: the context for a session, and storing one that ended.
 
-A caller sends text and never the name of a file: the butler reads no path it is told. Our own
-hook leaves what ended in the spool; the address for it is for others, who send it again when told.
+A caller sends text, never the name of a file. Our own hook program writes ended sessions to the
+spool; the address for them here is for others, who must send again after a failure.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from starlette.background import BackgroundTask
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -22,15 +23,14 @@ from butlers.hook import CONNECTING
 from butlers.host.butler import Butler
 from butlers.interfaces.http.middleware import bearer
 from butlers.sessions.fail_open import forgiven
-from butlers.sessions.log import SessionLog
-from butlers.sessions.session import STORING_SECONDS, SessionMemory, place_name
+from butlers.sessions.session import STORING_SECONDS, place_name
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 HOOK_SECONDS = 1.2
-"""How long an injection may take; a hook waits little longer for any answer."""
+"""How long building a context may take; a hook waits little longer for any answer."""
 
 _NOTING_SECONDS = 5.0
-_FAILED = "memory failed or took too long; `butlers logs` says more"
+_FAILED = "memory failed or took too long; `butlers logs` shows more"
 Short = Annotated[str, StringConstraints(max_length=4_096)]
 Key = Annotated[str, StringConstraints(min_length=1, max_length=4_096)]
 
@@ -44,14 +44,9 @@ class HookProject(BaseModel):
     name: Short = ""
     place: Short = ""
 
-    @property
-    def project(self) -> Project:
-        """The project."""
-        return Project(tuple(self.keys), self.name, self.place)
-
 
 class HookEvent(BaseModel):
-    """What every hook says; what else an agent may add is passed over."""
+    """What every hook sends; anything else that an agent adds is ignored."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -73,132 +68,113 @@ class Prompted(HookEvent):
 
 
 class Ended(HookEvent):
-    """A session ended, with what its agent wrote down."""
+    """A session ended, with its transcript."""
 
     reason: Short = ""
     transcript: str = Field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class HookReply:
-    """What a hook is answered, and what is done once it has its answer."""
-
-    body: dict[str, Any]
-    afterwards: Callable[[], Awaitable[None]] | None = None
-
-
+HookReply: TypeAlias = tuple[dict[str, Any], Callable[[], Awaitable[None]] | None]
+"""The response to a hook, and what to do after it was sent."""
 Kind = TypeVar("Kind", bound=HookEvent)
-Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 def hook_routes(butlers: Mapping[str, Butler], tokens: TokenStore) -> list[Route]:
-    """One address for each event of each butler."""
-    routes = []
-    for name, butler in butlers.items():
-        ctx = Hooks(butler.session_memory(HOOK_SECONDS), butler.session_log)
-        for event, answer in (
-            ("SessionStart", _answering(butler, tokens, Started, ctx.started)),
-            ("UserPromptSubmit", _answering(butler, tokens, Prompted, ctx.prompted)),
-            ("SessionEnd", _answering(butler, tokens, Ended, ctx.ended)),
-        ):
-            routes.append(Route(f"/butlers/{name}/hooks/{event}", answer, methods=["POST"]))
-    return routes
+    """Build the routes of each butler: one for each event of an agent."""
+    return [route for butler in butlers.values() for route in Hooks(butler, tokens).routes()]
 
 
 class Hooks:
     """Answers the hooks of one butler."""
 
-    def __init__(self, memory: SessionMemory, log: SessionLog) -> None:
-        self._memory = memory
-        self._log = log
+    def __init__(self, butler: Butler, tokens: TokenStore) -> None:
+        self._butler, self._tokens = butler, tokens
+        self._memory = butler.session_memory(HOOK_SECONDS)
 
-    async def started(self, event: Started, caller: Caller) -> HookReply | None:
+    def routes(self) -> list[Route]:
+        """Build the routes."""
+        endpoints = {
+            "SessionStart": self._endpoint(Started, self._started),
+            "UserPromptSubmit": self._endpoint(Prompted, self._prompted),
+            "SessionEnd": self._endpoint(Ended, self._ended),
+        }
+        path = f"/butlers/{self._butler.name}/hooks"
+        return [Route(f"{path}/{name}", each, methods=["POST"]) for name, each in endpoints.items()]
+
+    async def _started(self, event: Started, caller: Caller) -> HookReply | None:
         """Return the context for a session that starts."""
-        # Nothing was asked yet: what is worked on is known by where.
+        # There is no prompt yet: the directory says what the session works on.
         about = place_name(event.cwd, caller)
-        found = await self._memory.opening(event.session_id, about, caller)
-        if found is None:
+        context = await self._memory.opening(event.session_id, about, caller)
+        if context is None:
             return None
-        noting = self._noting(event, caller, told=found.ids)
-        return HookReply({"context": found.text}, None if event.source == CONNECTING else noting)
+        note = self._note(event, caller, told=context.ids)
+        return {"context": context.text}, None if event.source == CONNECTING else note
 
-    async def prompted(self, event: Prompted, caller: Caller) -> HookReply:
+    async def _prompted(self, event: Prompted, caller: Caller) -> HookReply:
         """Return the context for a prompt."""
-        found = await self._memory.relevant(event.session_id, event.prompt, caller)
-        noting = self._noting(event, caller, asked=event.prompt, told=found.ids)
-        return HookReply({"context": found.text}, noting)
+        context = await self._memory.relevant(event.session_id, event.prompt, caller)
+        note = self._note(event, caller, asked=event.prompt, told=context.ids)
+        return {"context": context.text}, note
 
-    async def ended(self, event: Ended, caller: Caller) -> HookReply | None:
+    async def _ended(self, event: Ended, caller: Caller) -> HookReply | None:
         """Store the transcript of a session that ended."""
 
-        async def stored() -> HookReply:
-            place = {"project": place_name(event.cwd, caller)}
+        async def store() -> HookReply:
+            project = {"project": place_name(event.cwd, caller)}
             episode = await self._memory.remember_transcript(
-                event.session_id, event.transcript, place, caller
+                event.session_id, event.transcript, project, caller
             )
-            return HookReply({"episode_id": str(episode) if episode else None})
+            return {"episode_id": str(episode) if episode else None}, None
 
-        return await forgiven("end of a session", stored, otherwise=None, seconds=STORING_SECONDS)
+        return await forgiven("end of a session", store, otherwise=None, seconds=STORING_SECONDS)
 
-    def _noting(
-        self, hook: HookEvent, caller: Caller, **what: Any
-    ) -> Callable[[], Awaitable[None]]:
-        """Puts on record what a session is told, for which its agent does not wait."""
-        place = place_name(hook.cwd, caller)
-        noted = partial(self._log.note_agent, caller, hook.session_id, project=place, **what)
+    def _note(self, hook: HookEvent, caller: Caller, **what: Any) -> Callable[[], Awaitable[None]]:
+        """Record the context of a session; its agent does not wait for that."""
+        what["project"] = place_name(hook.cwd, caller)
+        note = partial(self._butler.session_log.note_agent, caller, hook.session_id, **what)
         return partial(
-            forgiven, "record of a session", noted, otherwise=None, seconds=_NOTING_SECONDS
+            forgiven, "record of a session", note, otherwise=None, seconds=_NOTING_SECONDS
         )
 
+    def _endpoint(
+        self, kind: type[Kind], answer: Callable[[Kind, Caller], Awaitable[HookReply | None]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def respond(request: Request) -> Response:
+            try:
+                event, caller = await self._read(request, kind)
+            except HTTPException as error:
+                return JSONResponse({"error": error.detail}, error.status_code)
+            async with self._butler.limiter.of((caller.tenant_id, kind is not Ended)):
+                reply = await answer(event, caller)
+            if reply is None:
+                return JSONResponse({"error": _FAILED}, 503)
+            body, afterwards = reply
+            return JSONResponse(body, background=afterwards and BackgroundTask(afterwards))
 
-def _answering(
-    butler: Butler,
-    tokens: TokenStore,
-    kind: type[Kind],
-    answer: Callable[[Kind, Caller], Awaitable[HookReply | None]],
-) -> Answer:
-    async def respond(request: Request) -> Response:
+        return respond
+
+    async def _read(self, request: Request, kind: type[Kind]) -> tuple[Kind, Caller]:
+        """Read the event and its caller; HTTPException says what is wrong with either."""
+        record = self._tokens.verify(bearer(request.headers), self._butler.name)
+        if record is None:
+            raise HTTPException(401, "a token of this butler is needed; run `butlers connect`")
         try:
-            caller = _caller(request, tokens, butler.name)
+            record.caller.require(Right.HOOK)
+            event = kind.model_validate_json(await _body(request))
         except Forbidden as error:
-            return _refused(403, str(error))
-        if caller is None:
-            return _refused(401, "a token of this butler is needed; `butlers connect` makes one")
-        body = await _body(request)
-        if body is None:
-            return _refused(413, f"at most {MAX_BODY_BYTES} bytes are taken")
-        try:
-            told = kind.model_validate_json(body)
-        except ValidationError:
-            return _refused(400, "this is not what an agent's hook sends")
-        project = told.project.project if told.project else None
-        async with butler.limiter.of((caller.tenant_id, kind is not Ended)):
-            said = await answer(told, replace(caller, project=project))
-        if said is None:
-            return _refused(503, _FAILED)
-        afterwards = BackgroundTask(said.afterwards) if said.afterwards else None
-        return JSONResponse(said.body, background=afterwards)
-
-    return respond
+            raise HTTPException(403, str(error)) from error
+        except ValidationError as error:
+            raise HTTPException(400, "this is not what an agent's hook sends") from error
+        project = Project.of(event.project.model_dump()) if event.project else None
+        return event, replace(record.caller, project=project)
 
 
-def _caller(request: Request, tokens: TokenStore, butler: str) -> Caller | None:
-    record = tokens.verify(bearer(request.headers), butler)
-    if record is None:
-        return None
-    record.caller.require(Right.HOOK)
-    return record.caller
-
-
-async def _body(request: Request) -> bytes | None:
-    """The whole body, or None as soon as it is too long."""
+async def _body(request: Request) -> bytes:
+    """Read the whole body; 413 as soon as it is too long."""
     body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > MAX_BODY_BYTES:
-            return None
+            raise HTTPException(413, f"send at most {MAX_BODY_BYTES} bytes")
     return bytes(body)
-
-
-def _refused(status: int, why: str) -> Response:
-    return JSONResponse({"error": why}, status_code=status)

@@ -1,8 +1,9 @@
-"""The jobs of a butler: when they run, how they ran, and running one now."""
+"""Routes for the jobs of a butler: their schedule, their history, and running one now."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Path
@@ -10,7 +11,6 @@ from starlette.requests import Request
 
 from butlers.interfaces.http.access import ButlerAccess, CurrentAccess
 from butlers.jobs.runs import Run
-from butlers.jobs.schedule import Planned
 from butlers.memory.operations.results import Instant
 from butlers.operation import Output
 
@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 
 class JobRuns:
-    """What callers of this process have begun and may not wait for: runs, and ends of sessions."""
+    """Work that callers of this process started and may not wait for: jobs, backups, sessions."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
 
     @asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
-        """Runs begun within this block end with it."""
+    async def open(self) -> AsyncIterator[None]:
+        """Cancel the work that still runs at the end of the block."""
         try:
             yield
         finally:
@@ -34,16 +34,14 @@ class JobRuns:
                 task.cancel()
             await asyncio.gather(*self._running, return_exceptions=True)
 
-    async def begin(
-        self, run: Coroutine[Any, Any, T], wait_seconds: float = WAIT_SECONDS
-    ) -> T | None:
-        """What came of it once it has ended; None while it goes on. What kept it raises."""
+    async def begin(self, run: Coroutine[Any, Any, T]) -> T | None:
+        """Start work and return its result; None if it takes longer than a few seconds."""
         task = self.started(run)
-        done, _ = await asyncio.wait({task}, timeout=wait_seconds)
+        done, _ = await asyncio.wait({task}, timeout=WAIT_SECONDS)
         return task.result() if done else None
 
     def started(self, run: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """The run, under way; it ends with this process at the latest, which waits for that."""
+        """Start work and return its task."""
         task = asyncio.create_task(run)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -52,11 +50,12 @@ class JobRuns:
 
 router = APIRouter(tags=["jobs"])
 _SHOWN = 20
+_OWNER_ONLY = "jobs affect the whole butler; only its own tenant may run them"
 
 
 class JobRun(Output):
-    """One run. Jobs do their work for every tenant, so only the operator is told what came of it;
-    `error` and `result` are null for anybody else."""
+    """One run. Jobs work for every tenant, so only the operator sees the result: `error` and
+    `result` are null for anybody else."""
 
     job: str
     cause: str
@@ -68,7 +67,7 @@ class JobRun(Output):
 
 
 class JobPlan(Output):
-    """A job, when it runs next and how it ran last."""
+    """A job, its next run and its last one."""
 
     name: str
     cron: str
@@ -83,7 +82,7 @@ class JobPlans(Output):
     may_run: bool
     """Whether this caller may run one now."""
     clock_doubt: str | None = None
-    """Why what cannot be undone waits, while the clock is not believed."""
+    """Why the clock may be wrong; irreversible jobs wait until it is accepted."""
 
 
 class Jobs(JobPlans):
@@ -93,7 +92,7 @@ class Jobs(JobPlans):
 
 
 class JobAsked(Output):
-    """A job that was run; `run` is null while it goes on."""
+    """A job that was started; `run` is null while it runs."""
 
     job: str
     run: JobRun | None
@@ -101,21 +100,21 @@ class JobAsked(Output):
 
 @router.get("/jobs", response_model=Jobs)
 async def list_jobs(access: CurrentAccess) -> Any:
-    """Every job with its next run, and the newest runs of all."""
+    """List every job with its next run, and the newest runs of all."""
     history = await access.butler.schedule().history(limit=_SHOWN)
-    return {**await plan_of(access), "history": [_run_view(run, access) for run in history]}
+    return {**await plan_of(access), "history": [_visible(run, access) for run in history]}
 
 
 class ClockAccepted(Output):
-    """The instant that is believed now."""
+    """The time that was accepted."""
 
     believed_at: Instant
 
 
 @router.post("/jobs/clock", response_model=ClockAccepted)
 async def accept_clock(access: CurrentAccess) -> Any:
-    """Say that the clock is right: cleanup and decay sweep go on."""
-    _must_run(access)
+    """Accept the clock as right: cleanup and decay sweep run again."""
+    access.require_jobs(_OWNER_ONLY)
     return {"believed_at": await access.butler.clock_watch.accept()}
 
 
@@ -123,39 +122,23 @@ async def accept_clock(access: CurrentAccess) -> Any:
 async def run_job(
     access: CurrentAccess, request: Request, job: Annotated[str, Path(max_length=100)]
 ) -> Any:
-    """Run a job now, for the whole butler; 409 while it is under way."""
-    _must_run(access)
+    """Run a job now, for the whole butler; 409 while it is running."""
+    access.require_jobs(_OWNER_ONLY)
     runs: JobRuns = request.app.state.job_runs
     run = await runs.begin(access.butler.schedule().run_now(job))
-    return {"job": job, "run": run and _run_view(run, access)}
-
-
-def _must_run(access: ButlerAccess) -> None:
-    access.must_run_jobs("jobs concern the whole butler; its own tenant may run them")
+    return {"job": job, "run": run and _visible(run, access)}
 
 
 async def plan_of(access: ButlerAccess) -> dict[str, Any]:
-    """The jobs of one butler without their history."""
-    planned = await access.butler.schedule().plan()
+    """Load the jobs of one butler without their history."""
+    plan = await access.butler.schedule().plan()
     return {
-        "jobs": [_planned(one, access) for one in planned],
+        "jobs": [replace(job, last=job.last and _visible(job.last, access)) for job in plan],
         "may_run": access.may_run_jobs,
         "clock_doubt": await access.butler.clock_watch.look(),
     }
 
 
-def _planned(one: Planned, access: ButlerAccess) -> dict[str, Any]:
-    last = _run_view(one.last, access) if one.last else None
-    return {"name": one.name, "cron": one.cron, "next_at": one.next_at, "last": last}
-
-
-def _run_view(run: Run, access: ButlerAccess) -> dict[str, Any]:
-    return {
-        "job": run.job,
-        "cause": run.cause,
-        "outcome": run.outcome,
-        "started_at": run.started_at,
-        "finished_at": run.finished_at,
-        "error": run.error if access.is_operator else None,
-        "result": run.result if access.is_operator else None,
-    }
+def _visible(run: Run, access: ButlerAccess) -> Run:
+    """Hide the error and the result from everybody but the operator."""
+    return run if access.caller.is_operator else replace(run, error=None, result=None)

@@ -1,4 +1,4 @@
-"""What every request passes first: token, rate limit, size limit, request id."""
+"""Middleware for every request: token, rate limit, size limit, request id."""
 
 import math
 import time
@@ -19,9 +19,9 @@ from butlers.kernel.throttle import RateLimiter
 from butlers.module import MAX_REQUEST_ID
 
 MOST_OPEN = 256
-"""How many requests of one caller may run at once, agents' streams included."""
+"""How many requests of one caller may run at once, streams of agents included."""
 PER_MINUTE = 6_000
-"""How many requests a caller may send in a minute, all of them at once if it likes."""
+"""How many requests a caller may send in a minute, even all at once."""
 READY = "/ready"
 _BEARER = "bearer "
 
@@ -46,10 +46,11 @@ class RequestLimiter:
         except ButlersError as error:
             await failure(503, str(error))(scope, receive, send)
             return
-        known = self._tokens.identify(token) if token else None
-        caller = f"token:{known.id}" if known is not None else _address(scope)
-        ended = self._tokens.refusal(token) if token and known is None else ""
-        refusal = failure(401, ended) if ended else self._refusal(caller)
+        record = self._tokens.identify(token) if token else None
+        address = str(scope["client"][0]) if scope.get("client") else ""
+        caller = f"token:{record.id}" if record is not None else address
+        expired = self._tokens.refusal(token) if token and record is None else ""
+        refusal = failure(401, expired) if expired else self._refusal(caller)
         if refusal is not None:
             await refusal(scope, receive, send)
             return
@@ -66,7 +67,7 @@ class RequestLimiter:
         if wait:
             return _too_much("too many requests; try again in a moment", wait)
         if self._open[caller] >= MOST_OPEN:
-            return _too_much(f"{MOST_OPEN} requests of yours are under way; wait for some", 1)
+            return _too_much(f"{MOST_OPEN} of your requests are running; wait for some to end", 1)
         return None
 
 
@@ -74,10 +75,6 @@ def bearer(headers: Headers) -> str:
     """Return a request's bearer token; empty without one."""
     header = headers.get("authorization", "")
     return header[len(_BEARER) :].strip() if header.lower().startswith(_BEARER) else ""
-
-
-def _address(scope: Scope) -> str:
-    return str(scope["client"][0]) if scope.get("client") else ""
 
 
 def _too_much(words: str, wait: float) -> Response:
@@ -107,8 +104,9 @@ class Envelope:
         request_id = self._request_id(headers.get(REQUEST_ID))
         scope.setdefault("state", {})["request_id"] = request_id
         answer = _naming(request_id, send)
+        length = headers.get("content-length", "")
         with structlog.contextvars.bound_contextvars(request_id=request_id):
-            if _declared(headers) > MAX_BODY_BYTES:
+            if length.isdecimal() and int(length) > MAX_BODY_BYTES:
                 await failure(413, _TOO_LARGE)(scope, receive, answer)
             else:
                 await self._app(scope, _bounded(receive), answer)
@@ -117,11 +115,6 @@ class Envelope:
         """Return the caller's id if it is valid, else a new one."""
         cleaned = one_line(given or "")
         return cleaned if 1 <= len(cleaned) <= MAX_REQUEST_ID else str(self._new_id())
-
-
-def _declared(headers: Headers) -> int:
-    length = headers.get("content-length", "")
-    return int(length) if length.isdecimal() else 0
 
 
 def _bounded(receive: Receive) -> Receive:

@@ -1,7 +1,7 @@
-"""What a butler keeps of a caller is the caller's: taken along, brought in, erased.
+"""Routes for a tenant's data: export, import and erasure.
 
-Whoever may read may take along, and see what would be erased. To bring in is to say who said what
-and when, and to erase cannot be undone: both are for whoever runs the home.
+Everybody who may read may export and preview an erasure. Import and erasure are for the operator:
+an import states who said what and when, and an erasure cannot be undone.
 """
 
 import tempfile
@@ -26,27 +26,25 @@ from butlers.portability.formats import EXPORTS, IMPORTS, exported, imported
 router = APIRouter(tags=["data"])
 MOST_KEPT, LONGEST_NAME = 1_000, 200
 FILES = {"butlers": ("jsonl", "application/jsonl"), "pam": ("pam.json", "application/json")}
-_IMPORTING = "to import is to say who said what; whoever runs the home may: `butlers import FILE`"
-_ERASING = "erasing cannot be undone; whoever runs the home may: `butlers erase`"
 
 
 class AskedErasure(Input):
     """Whom or what to erase: one of about, entity, session or everything."""
 
     about: Annotated[str, Field(max_length=LONGEST_NAME)] = ""
-    """Whoever has this name."""
+    """The name of a person or thing."""
     entity: UUID | None = None
-    """The entity with this id, by all its names."""
+    """The id of an entity; it is searched by all its names."""
     session: Annotated[str, Field(max_length=LONGEST_NAME)] = ""
-    """What came of the session with this id."""
+    """The id of a session; everything that came from it is erased."""
     everything: bool = False
-    """Everything there is."""
+    """Erase everything."""
     keep: Annotated[list[str], Field(max_length=MOST_KEPT)] = []
-    """Ids, or how they begin, of what is kept all the same."""
+    """Ids of memories to keep, or the beginning of their ids."""
 
     @property
     def wanted(self) -> ErasureRequest:
-        """What is asked, as it is done."""
+        """The request in the form that erasing takes."""
         return ErasureRequest(
             self.about, self.entity, self.session, self.everything, tuple(self.keep)
         )
@@ -59,7 +57,7 @@ class Erasable(Output):
     id: str
     why: str
     says: str
-    """How it begins."""
+    """The beginning of its text."""
 
 
 class ErasurePreview(Output):
@@ -70,7 +68,7 @@ class ErasurePreview(Output):
 
 
 class Receipt(Output):
-    """What was erased, signed with the home's own key; of whom it was, only hashes."""
+    """What was erased, signed with the home's own key; names are hashed."""
 
     at: str
     counts: dict[str, int]
@@ -80,13 +78,13 @@ class Receipt(Output):
 
 
 class ReceiptCheck(Output):
-    """Whose a receipt is."""
+    """Who signed a receipt."""
 
     signed: str
 
 
 class ImportDone(Output):
-    """What came of an import, by kind, and what was left out."""
+    """The result of an import, by kind, and what was skipped."""
 
     source: str
     stored: dict[str, int]
@@ -95,10 +93,10 @@ class ImportDone(Output):
 
 
 class AskedVerdict(Input):
-    """A receipt."""
+    """A receipt to check."""
 
     receipt: dict[str, Any]
-    """The receipt as it was given."""
+    """The receipt as it was returned."""
 
 
 @router.get("/export", response_class=StreamingResponse)
@@ -106,7 +104,7 @@ async def export(
     access: CurrentAccess,
     format: Annotated[str, Query(description=f"One of {', '.join(EXPORTS)}.")] = "butlers",
 ) -> StreamingResponse:
-    """Everything the butler keeps for the caller: lines of JSON, or Portable AI Memory 1.0."""
+    """Export everything stored for the caller: lines of JSON, or Portable AI Memory 1.0."""
     stream = exported(access.butler, lineage_of(access), format)
     ending, kind = FILES[format]
     name = f'attachment; filename="{access.butler.name}.{ending}"'
@@ -119,11 +117,8 @@ async def bring(
     request: Request,
     source: Annotated[str | None, Query(description=f"One of {', '.join(IMPORTS)}.")] = None,
 ) -> Any:
-    """Bring in the file that is the request's body, for whoever runs the home.
-
-    A larger file than one request may have is brought in by `butlers import`.
-    """
-    must_run_the_home(access, _IMPORTING)
+    """Import the request's body, for the operator; use `butlers import` for a larger file."""
+    _require_operator(access, "import", "butlers import FILE")
     with tempfile.TemporaryDirectory(dir=access.butler.home.root) as directory:
         file = Path(directory) / "import"
         with file.open("wb") as stream:
@@ -134,32 +129,33 @@ async def bring(
 
 @router.post("/erase/preview", response_model=ErasurePreview)
 async def preview_erasure(access: CurrentAccess, asked: AskedErasure) -> Any:
-    """What would be erased, listed and counted; nothing is changed."""
+    """List and count what would be erased; nothing is changed."""
     return await erasing.preview(access.butler, asked.wanted, lineage_of(access))
 
 
 @router.post("/erase", response_model=Receipt)
 async def erase(access: CurrentAccess, asked: AskedErasure) -> Any:
-    """Erase for good, for whoever runs the home: rows, vectors, words, notes, files. A receipt."""
-    must_run_the_home(access, _ERASING)
+    """Erase permanently (rows, vectors, notes, files); return a receipt. Only for the operator."""
+    _require_operator(access, "erase", "butlers erase")
     return await erasing.erase(access.butler, asked.wanted, lineage_of(access))
 
 
 @router.post("/erase/verify", response_model=ReceiptCheck)
 async def verify_receipt(access: CurrentAccess, asked: AskedVerdict) -> Any:
-    """Whether a receipt is whole, and whether this home signed it."""
+    """Check whether a receipt is complete, and whether this home signed it."""
     try:
         return {"signed": erasing.verify_receipt(access.butler.home, asked.receipt)}
     except RecursionError:
-        raise InvalidInput("the receipt is not one of butlers") from None
+        raise InvalidInput("this is not a receipt of butlers") from None
 
 
 def lineage_of(access: ButlerAccess) -> Lineage:
-    """On whose behalf the caller acts."""
+    """Return on whose behalf the caller acts."""
     return Lineage(access.caller.tenant_id, access.caller.actor, access.request_id)
 
 
-def must_run_the_home(access: ButlerAccess, why: str) -> None:
-    """403 for everybody but who runs the home."""
-    if not access.is_operator:
-        raise HTTPException(403, why)
+def _require_operator(access: ButlerAccess, verb: str, command: str) -> None:
+    if not access.caller.is_operator:
+        raise HTTPException(
+            403, f"only the operator of the home may {verb}: run `{command}` on its machine"
+        )

@@ -38,43 +38,38 @@ def operation_routes() -> APIRouter:
     ]
     # Fixed paths before those that take any word at the same position.
     for module, operation, route in sorted(offered, key=lambda item: "{" in item[2].path):
-        _add(router, module, operation, route)
+        effect = "reading" if operation.effect is OperationEffect.READS else "writing"
+        router.add_api_route(
+            f"/butlers/{{name}}{'/memory' if module.name == MEMORY else ''}{route.path}",
+            _endpoint(module, operation, route),
+            methods=[route.method],
+            status_code=route.status,
+            response_model=_response_model(operation, route),
+            response_model_exclude_unset=True,
+            name=operation.name,
+            summary=operation.headline,
+            description=operation.words,
+            operation_id=f"{operation.tool}{route.path}",
+            tags=[module.name, effect],
+        )
     return router
-
-
-def _add(router: APIRouter, module: type[Module], operation: Operation, route: Route) -> None:
-    router.add_api_route(
-        f"/butlers/{{name}}{_below(module)}{route.path}",
-        _endpoint(module, operation, route),
-        methods=[route.method],
-        status_code=route.status,
-        response_model=_response_model(operation, route),
-        response_model_exclude_unset=True,
-        name=operation.name,
-        summary=operation.headline,
-        description=operation.words,
-        operation_id=f"{operation.tool}{route.path}",
-        tags=[module.name, "reading" if operation.effect is OperationEffect.READS else "writing"],
-    )
-
-
-def _below(module: type[Module]) -> str:
-    return "/memory" if module.name == MEMORY else ""
 
 
 def _endpoint(module: type[Module], operation: Operation, route: Route) -> Endpoint:
     names = _IN_PATH.findall(route.path)
     params = _request_body(operation, route, names)
 
-    async def answer(access: ButlerAccess, **given: Any) -> Any:
-        named = {name: given.pop(name) for name in names}
+    async def answer(access: ButlerAccess, **arguments: Any) -> Any:
+        named = {name: arguments.pop(name) for name in names}
         if params is not None:
-            given = given["params"].model_dump(exclude_unset=True)
-        output = await access.perform(
-            module.name, operation, {**given, **_filled(named, operation)}
-        )
+            arguments = arguments["params"].model_dump(exclude_unset=True)
+        arguments |= _filled(named, operation)
+        output = await access.perform(module.name, operation, arguments)
         if output is None:
-            raise NotFound(_nothing(named))
+            nothing = (
+                f"{key}: you have no {key.removesuffix('_id')} {named[key]}" for key in named
+            )
+            raise NotFound(next(nothing, "nothing was found"))
         return {route.wraps: output} if route.wraps else output
 
     parameters = [_parameter("access", ScopedAccess)]
@@ -85,33 +80,22 @@ def _endpoint(module: type[Module], operation: Operation, route: Route) -> Endpo
     return answer
 
 
-def _nothing(named: dict[str, Any]) -> str:
-    for name, value in named.items():
-        return f"{name}: you have no {name.removesuffix('_id')} {value}"
-    return "nothing was found"
-
-
 def _response_model(operation: Operation, route: Route) -> Any:
     """Return a route's response model, in which a list may stand under a key."""
     if not route.wraps:
         return operation.output
-    title = f"{operation.name.title()}Answer"
-    return _made(title, Output, {route.wraps: (operation.output, ...)})
+    fields = {route.wraps: (operation.output, ...)}
+    return _made(f"{operation.name.title()}Answer", Output, fields)
 
 
 def _request_body(operation: Operation, route: Route, names: list[str]) -> type[Input] | None:
     """Return the model of the fields that the path does not fill; None without any."""
     taken = {*names, *_filled(dict.fromkeys(names, ""), operation)}
-    left = {
-        name: (field.annotation, field)
-        for name, field in operation.fields.items()
-        if name not in taken
-    }
-    if not left:
-        return None
+    fields = operation.fields.items()
+    left = {name: (field.annotation, field) for name, field in fields if name not in taken}
     if len(left) == len(operation.fields):
-        return operation.input_model
-    return _made(operation.input_model.__name__, Input, left)
+        return operation.input_model if left else None
+    return _made(operation.input_model.__name__, Input, left) if left else None
 
 
 def _made(name: str, base: type[Model], fields: Mapping[str, Any]) -> type[Model]:
@@ -124,10 +108,9 @@ def _filled(named: dict[str, Any], operation: Operation) -> dict[str, Any]:
     """Return the fields that path parameters fill."""
     filled: dict[str, Any] = {}
     for name, value in named.items():
-        kind = name.removesuffix("_id")
         if name in operation.fields:
             filled[name] = value
-        elif kind in _KINDS:
+        elif (kind := name.removesuffix("_id")) in _KINDS:
             filled |= {"memory_id": value, "memory_type": kind}
     return filled
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, Self
 
@@ -30,51 +31,38 @@ from butlers.auth.tokens import SessionTokens
 from butlers.errors import ButlersError, InvalidInput
 from butlers.host.butler import Butler
 from butlers.interfaces.mcp.tools import given_arguments, make_prompts, make_tools
-from butlers.kernel.text import one_line
+from butlers.kernel.text import one_line, without_middle
 from butlers.module import MAX_REQUEST_ID, Module
 from butlers.module import request_id as checked_request_id
 from butlers.operation import Operation, Toolset, faults_in_words, shortened
 
 log = structlog.get_logger(__name__)
 SCOPE = "butlers"
-_LONGEST_FAILURE = 2_000
 _project: ContextVar[Project | None] = ContextVar("project", default=None)
 _low_trust: ContextVar[bool] = ContextVar("low_trust", default=False)
 
 
+@dataclass(frozen=True, slots=True)
 class ButlerTokens:
     """Verifies bearer tokens for one butler, including those of its own sessions."""
 
-    def __init__(
-        self, store: TokenStore, butler: str, sessions: SessionTokens | None = None
-    ) -> None:
-        self._store = store
-        self._butler = butler
-        self._sessions = sessions or SessionTokens()
+    store: TokenStore
+    butler: str
+    sessions: SessionTokens
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return the caller behind a token, with its rights as claims, or None."""
-        caller = self._sessions.caller(token)
+        """Return the caller behind a token, as its claims, or None."""
+        caller = self.sessions.caller(token)
         if caller is None:
-            record = self._store.verify(token, self._butler)
+            record = self.store.verify(token, self.butler)
             if record is None:
                 return None
             caller = record.caller
         # Client and subject differ per tenant and token, or two could share a session.
         who = f"{caller.tenant_id}/{caller.actor}"
+        claims = {"caller": replace(caller, project=None)}
         return AccessToken(
-            token="redacted",
-            client_id=who,
-            subject=who,
-            scopes=[SCOPE],
-            claims={
-                "tenant_id": caller.tenant_id,
-                "actor": caller.actor,
-                "agent": caller.agent,
-                "low_trust": caller.low_trust,
-                "rights": caller.rights,
-                "scopes": caller.scopes,
-            },
+            token="redacted", client_id=who, subject=who, scopes=[SCOPE], claims=claims
         )
 
 
@@ -134,9 +122,9 @@ class ButlerMCP(MCPServer[Any]):
         """Call a tool as the authenticated caller; count, time and log the call."""
         started, outcome = monotonic(), "error"
         request_id, caller = _request_id(arguments), _authenticated()
-        known = {"butler": self._butler, "tenant": caller and caller.tenant_id}
-        known = {key: value for key, value in (known | {"request_id": request_id}).items() if value}
-        with structlog.contextvars.bound_contextvars(**known):
+        labels = {"tenant": caller and caller.tenant_id, "request_id": request_id}
+        labels = {key: value for key, value in labels.items() if value}
+        with structlog.contextvars.bound_contextvars(butler=self._butler, **labels):
             try:
                 result = await self._answer(name, arguments, context)
                 outcome = "error" if getattr(result, "is_error", False) else "ok"
@@ -156,10 +144,7 @@ class ButlerMCP(MCPServer[Any]):
         *,
         low_trust: bool = False,
     ) -> None:
-        """Serve one client over lines of JSON; standard input and output unless given.
-
-        Its calls are made in the project.
-        """
+        """Serve one client in its project, over lines of JSON, by default on standard input."""
         _project.set(project)
         _low_trust.set(low_trust)
         server = self._lowlevel_server
@@ -180,33 +165,30 @@ class ButlerMCP(MCPServer[Any]):
         except ButlersError as error:
             return _failure(str(error))
 
-    async def _perform(self, module: Module, operation: Operation, given: dict[str, Any]) -> Any:
+    async def _perform(self, module: Module, operation: Operation, params: dict[str, Any]) -> Any:
         """Perform an operation as the caller; without sign-in, as the butler's own tenant."""
-        caller = _authenticated() or Caller(
-            module.environment.tenant_id,
-            "local",
-            project=_project.get(),
-            low_trust=_low_trust.get(),
-        )
-        tenant_id = given.get("tenant_id")
+        tenant, project = module.environment.tenant_id, _project.get()
+        local = Caller(tenant, "local", project=project, low_trust=_low_trust.get())
+        caller = _authenticated() or local
+        tenant_id = params.get("tenant_id")
         if tenant_id not in (None, caller.tenant_id):
             raise InvalidInput(
                 f"tenant_id: found {tenant_id[:80]!r}; valid is your own tenant, "
                 f"{caller.tenant_id!r}, and no other"
             )
         module.check_started()
-        params = {k: v for k, v in given.items() if k not in ("tenant_id", "request_context")}
-        request_id = checked_request_id(given.get("request_context"))
-        return await module.call(operation, caller, params, request_id)
+        request_id = checked_request_id(params.get("request_context"))
+        own = {k: v for k, v in params.items() if k not in ("tenant_id", "request_context")}
+        return await module.call(operation, caller, own, request_id)
 
     async def _perform_prompt(
-        self, module: Module, operation: Operation, given: dict[str, Any]
+        self, module: Module, operation: Operation, params: dict[str, Any]
     ) -> Any:
         """Perform an operation for a prompt; turn a failure into an MCP error."""
         try:
             if self._ready is not None:
                 await self._ready()
-            return await self._perform(module, operation, given)
+            return await self._perform(module, operation, params)
         except ButlersError as error:
             raise MCPError(INTERNAL_ERROR, str(error)) from error
 
@@ -245,13 +227,11 @@ _AUTHENTICATION = AuthSettings(
 
 def _authenticated() -> Caller | None:
     token = get_access_token()
-    if token is None or token.claims is None:
-        return None
-    return Caller(**token.claims)
+    return token.claims["caller"] if token and token.claims else None
 
 
 def _request_id(arguments: dict[str, Any]) -> str | None:
-    """The request id for the answer and the log; the tool itself refuses an invalid one."""
+    """Return the request id for the result and the log; the tool refuses an invalid one."""
     context = arguments.get("request_context")
     if isinstance(context, str):  # as some clients send an object
         with suppress(ValueError, RecursionError):
@@ -263,10 +243,8 @@ def _request_id(arguments: dict[str, Any]) -> str | None:
 
 
 def _failure(words: str) -> CallToolResult:
-    # Both ends matter: which field, and what is valid. What the caller sent may be long between.
-    if len(words) > _LONGEST_FAILURE:
-        words = f"{words[: _LONGEST_FAILURE // 2]} … {words[-_LONGEST_FAILURE // 2 :]}"
-    return CallToolResult(content=[TextContent(type="text", text=words)], is_error=True)
+    text = without_middle(words)
+    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
 
 
 def _in_words(error: ToolError) -> str:
@@ -278,5 +256,5 @@ def _in_words(error: ToolError) -> str:
         return faults_in_words(cause)
     if isinstance(error, UnexpectedToolError):
         log.error("tool crashed", exc_info=cause)
-        return "the tool failed for a reason of its own; the butler's log says which"
+        return "an unexpected error occurred; `butlers logs` shows it"
     return str(error)

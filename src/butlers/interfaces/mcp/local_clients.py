@@ -36,10 +36,7 @@ _CHUNK = 65_536
 
 
 async def serve_stdio(home: Home, name: str, *, low_trust: bool = False) -> None:
-    """Serve a butler's tools on standard input and output until the client leaves.
-
-    The client can list tools at once; the first call waits until the database has started.
-    """
+    """Serve a butler on standard input and output; only calls wait until it has started."""
     settings = butler_settings(home, name)
     with input_ended_by_signals():
         async with hosted(home, [settings]) as (server, [butler]):
@@ -47,15 +44,11 @@ async def serve_stdio(home: Home, name: str, *, low_trust: bool = False) -> None
             try:
                 async with server.kept_alive():
                     mcp = ButlerMCP.of(butler, ready=start.finished)
-                    await mcp.run_lines(project=_project(), low_trust=low_trust)
+                    # The agent started this process in the directory of its project.
+                    project = Project.of(identify(os.getcwd()))
+                    await mcp.run_lines(project=project, low_trust=low_trust)
             finally:
                 await start.abandon()
-
-
-def _project() -> Project:
-    """The project of the working directory, in which the agent started this process."""
-    found = identify(os.getcwd())
-    return Project(tuple(found["keys"]), found["name"], found["place"])
 
 
 class _Start:
@@ -97,7 +90,7 @@ def _explained(name: str, failure: BaseException) -> str:
 
 @contextmanager
 def input_ended_by_signals() -> Iterator[None]:
-    """Within this block SIGINT and SIGTERM end standard input, as if the client had closed it.
+    """End standard input on SIGINT and SIGTERM, as if the client had closed it, for the block.
 
     A thread that blocks on input cannot be woken. So a daemon thread reads the input and passes it
     on through a socket, which a signal can shut.
@@ -131,9 +124,9 @@ def _shut(sender: socket.socket) -> None:
 
 @asynccontextmanager
 async def unix_socket_served(home: Home, butlers: Mapping[str, Butler]) -> AsyncIterator[None]:
-    """Within this block serve every `butlers mcp` of the home over its Unix socket.
+    """Serve every `butlers mcp` of the home over its Unix socket, for the block.
 
-    No token is needed: whoever may open the socket may read the home.
+    No token is needed: only the owner of the home can open the socket.
     """
     path = home.mcp_socket
     if len(os.fsencode(path)) > LONGEST_PATH:
@@ -187,15 +180,11 @@ class _SocketClients:
         server = self._servers.get(str(greeting.get("butler")))
         responses = _ResponseWriter(writer)
         if server is None:
-            await responses.write(json.dumps({"error": "there is no such butler here"}) + "\n")
+            await responses.write(json.dumps({"error": "this home has no such butler"}) + "\n")
             return
         await responses.write(json.dumps({"welcome": True}) + "\n")
-        await server.run_lines(
-            _client_lines(reader),
-            responses,
-            Project.of(greeting.get("project")),
-            low_trust=bool(greeting.get("low_trust")),
-        )
+        project, low_trust = Project.of(greeting.get("project")), bool(greeting.get("low_trust"))
+        await server.run_lines(_client_lines(reader), responses, project, low_trust=low_trust)
 
     async def close(self) -> None:
         """Disconnect every client."""

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -44,13 +43,13 @@ class Arguments(FuncMetadata):
     def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
         """Parse strings only where the argument is a list or an object."""
         parsed = _structured_fields(self.arg_model)
-        kept = {name: value for name, value in data.items() if name not in parsed}
-        return super().pre_parse_json(data) | kept
+        texts = {name: value for name, value in data.items() if name not in parsed}
+        return super().pre_parse_json(data) | texts
 
 
 @cache
 def _structured_fields(model: type[BaseModel]) -> frozenset[str]:
-    """The arguments that are lists or objects."""
+    """Name the arguments that are lists or objects."""
     fields = model.model_fields.items()
     return frozenset(name for name, field in fields if _is_structured(field.annotation))
 
@@ -91,23 +90,15 @@ def _prompt(module: Module, operation: Operation, perform: Perform) -> Prompt:
     return Prompt.from_function(text, operation.prompt, description=operation.headline)
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """The arguments of a tool: their model, their schema, and how they are read."""
-
-    arguments: type[ArgModelBase]
-    schema: dict[str, Any]
-    metadata: Arguments
-
-
 def _tool(module: Module, operation: Operation, perform: Perform) -> Tool:
-    form = _form(operation, tuple(map(module.default, operation.defaults.values())))
+    settings = tuple(map(module.default, operation.defaults.values()))
+    schema, metadata = _schema_and_metadata(operation, settings)
 
     async def answer(**given: Any) -> CallToolResult:
         # An argument left out is left to the operation: its default may be a setting.
         asks = operation.input_model.model_fields
         named = {key for key in given_arguments.get() if key in asks and given.get(key) is not None}
-        fields = form.arguments.model_fields
+        fields = metadata.arg_model.model_fields
         changed = {k: v for k, v in given.items() if k in named or v != fields[k].default}
         return _result(operation, await perform(module, operation, changed))
 
@@ -116,8 +107,8 @@ def _tool(module: Module, operation: Operation, perform: Perform) -> Tool:
         name=operation.tool,
         title=None,
         description=operation.words,
-        parameters=form.schema,
-        fn_metadata=form.metadata,
+        parameters=schema,
+        fn_metadata=metadata,
         is_async=True,
         annotations=ToolAnnotations(
             read_only_hint=operation.effect is OperationEffect.READS,
@@ -128,16 +119,16 @@ def _tool(module: Module, operation: Operation, perform: Perform) -> Tool:
 
 
 @cache
-def _form(operation: Operation, settings: tuple[Any, ...]) -> _Form:
-    """Make the form once for all butlers with the same settings; it takes ten milliseconds."""
+def _schema_and_metadata(
+    operation: Operation, settings: tuple[Any, ...]
+) -> tuple[dict[str, Any], Arguments]:
+    """Make them once for all butlers with the same settings; that takes ten milliseconds."""
     arguments = _arguments(operation, dict(zip(operation.defaults, settings, strict=True)))
     schema = _concise(arguments.model_json_schema())
     schema["additionalProperties"] = False
     output = _output(operation)
-    metadata = Arguments(
-        arg_model=arguments, output_model=output, wrap_output=output is not operation.output
-    )
-    return _Form(arguments, schema, metadata)
+    is_wrapped = output is not operation.output
+    return schema, Arguments(arg_model=arguments, output_model=output, wrap_output=is_wrapped)
 
 
 def _arguments(operation: Operation, defaults: Mapping[str, Any]) -> type[ArgModelBase]:
@@ -151,26 +142,19 @@ def _arguments(operation: Operation, defaults: Mapping[str, Any]) -> type[ArgMod
     if operation.tool_tenant:
         fields["tenant_id"] = _TENANT[operation.tool_tenant]
     fields["request_context"] = (dict[str, Any] | None, Field(None, description=_LINEAGE))
-    model: type[ArgModelBase] = create_model(
-        f"{operation.tool}Arguments", __base__=ArgModelBase, **fields
-    )
-    return model
+    return create_model(f"{operation.tool}Arguments", __base__=ArgModelBase, **fields)
 
 
 def _argument(
     operation: Operation, defaults: Mapping[str, Any], name: str, info: FieldInfo
 ) -> tuple[Any, Any]:
-    kind, default = _unbundled(info), info.default
+    kind = Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation
+    default = info.default
     if name in operation.tool_needs:
         kind, default = _without_none(kind), ...
     elif name in defaults:
         kind, default = _without_none(kind), defaults[name]
     return kind, Field(default, description=info.description)
-
-
-def _unbundled(info: FieldInfo) -> Any:
-    """The type of a field with its metadata."""
-    return Annotated[info.annotation, *info.metadata] if info.metadata else info.annotation
 
 
 def _without_none(kind: Any) -> Any:
@@ -179,7 +163,7 @@ def _without_none(kind: Any) -> Any:
 
 
 def _output(operation: Operation) -> Any:
-    """The model of a result; anything but an object is wrapped under `result`."""
+    """Return the model of a result; anything but an object is wrapped under `result`."""
     if operation.tool_text:
         return create_model(f"{operation.tool}Output", result=(str, ...))
     kind = operation.output
@@ -191,7 +175,7 @@ def _output(operation: Operation) -> Any:
 
 
 def _result(operation: Operation, answer: Any) -> CallToolResult:
-    """Give an answer as text for the model, and as structure for its program."""
+    """Return a result as text for the model, and as structure for its program."""
     if operation.tool_text:
         answer = answer[operation.tool_text]
     text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
@@ -205,8 +189,7 @@ def _result(operation: Operation, answer: Any) -> CallToolResult:
 def _concise(schema: dict[str, Any]) -> dict[str, Any]:
     """Shorten a schema: no titles, and one type for an optional field."""
     fields = {name: _concise_field(field) for name, field in schema["properties"].items()}
-    kept = {key: value for key, value in schema.items() if key != "title"}
-    return {**kept, "properties": fields}
+    return {key: value for key, value in schema.items() if key != "title"} | {"properties": fields}
 
 
 def _concise_field(field: dict[str, Any]) -> dict[str, Any]:
@@ -220,8 +203,8 @@ def _concise_field(field: dict[str, Any]) -> dict[str, Any]:
     (choice,) = choices
     del concise["anyOf"]
     null = {"enum": [*choice["enum"], None]} if "enum" in choice else {}
-    kept = {key: value for key, value in choice.items() if key != "minLength"}
-    return {**kept, "type": [choice["type"], "null"], **null, **concise}
+    bounds = {key: value for key, value in choice.items() if key != "minLength"}
+    return {**bounds, "type": [choice["type"], "null"], **null, **concise}
 
 
 def _is_structured(annotation: object) -> bool:

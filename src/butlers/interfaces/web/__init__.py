@@ -1,1 +1,1 @@
-"""The pages: what butlers believe, why, and how to put it right; scripts are optional."""
+"""The pages for a browser: read, explain and correct memories; they work without scripts."""

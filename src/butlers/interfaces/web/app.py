@@ -1,6 +1,6 @@
 """The web application: the HTTP API and the pages."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from butlers import __version__
-from butlers.interfaces.http.access import BearerTokens, Callers, CallerSource
 from butlers.interfaces.http.app_state import AppState
 from butlers.interfaces.http.backups import BackupChecks
 from butlers.interfaces.http.fanout import Fleet
@@ -19,22 +18,21 @@ from butlers.interfaces.http.faults import answer_failures
 from butlers.interfaces.http.jobs import JobRuns
 from butlers.interfaces.http.middleware import Envelope
 from butlers.interfaces.http.routes import router as api_router
-from butlers.interfaces.web import butler, entities, fleet, memories, portability, sign_in
+from butlers.interfaces.web import butler, entities, fleet, memories, sign_in
 from butlers.interfaces.web.browser_sessions import BrowserSessions, Recognition
 from butlers.interfaces.web.pages import explained
 
-_TITLE = "Butlers"
 _ABOUT = (
     "Read, search and correct what butlers remember. A token gives access to one butler as one "
     "tenant; no argument changes that."
 )
 
 
-def build(app_state: AppState, sources: Sequence[CallerSource] = ()) -> FastAPI:
-    """Build the API and the pages; `sources` recognise callers other than tokens and browsers."""
-    bearer, sessions = BearerTokens(app_state.tokens, app_state.fleet), BrowserSessions(app_state)
+def build(app_state: AppState) -> FastAPI:
+    """Build the API and the pages."""
+    sessions = BrowserSessions(app_state)
     app = FastAPI(
-        title=_TITLE,
+        title="Butlers",
         version=__version__,
         description=_ABOUT,
         openapi_url="/api/openapi.json",
@@ -46,14 +44,13 @@ def build(app_state: AppState, sources: Sequence[CallerSource] = ()) -> FastAPI:
     )
     app.state.app_state = app_state
     app.state.sessions = sessions
-    app.state.callers = Callers([bearer, sessions, *sources])
     app.state.fleet = Fleet(app_state)
     app.state.job_runs = JobRuns()
     app.state.backup_checks = BackupChecks()
     answer_failures(app, explained)
     app.include_router(api_router)
     # Fixed paths before those that take any word in the same place.
-    for part in (sign_in, fleet, butler, portability, entities, memories):
+    for part in (sign_in, fleet, butler, entities, memories):
         app.include_router(part.router, include_in_schema=False)
     app.mount("/static", Assets())
     return app
@@ -62,11 +59,10 @@ def build(app_state: AppState, sources: Sequence[CallerSource] = ()) -> FastAPI:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Open connections to remote butlers; on shutdown, end the jobs started here."""
-    async with app.state.fleet.open(), app.state.job_runs.kept():
+    async with app.state.fleet.open(), app.state.job_runs.open():
         yield
 
 
-_DIRECTORY = Path(__file__).parent / "static"
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -80,7 +76,7 @@ class Assets(StaticFiles):
     """Static files of the package, for everybody."""
 
     def __init__(self) -> None:
-        super().__init__(directory=_DIRECTORY)
+        super().__init__(directory=Path(__file__).parent / "static")
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Return a file with security headers."""

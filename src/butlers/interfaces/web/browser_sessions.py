@@ -5,7 +5,6 @@ every request: revoking the token ends the session. Several daemons share the se
 token; the session of a link belongs to one process.
 """
 
-import hashlib
 import hmac
 import secrets
 import time
@@ -19,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from butlers.auth.token_database import SignIn
 from butlers.auth.token_store import FRESH_SECONDS
-from butlers.auth.tokens import TokenRecord
+from butlers.auth.tokens import TokenRecord, digest_of
 from butlers.clock import Clock, utc_now
 from butlers.errors import ButlersError
 from butlers.interfaces.http.access import Visitor, operator_of, visitor_of
@@ -53,6 +52,7 @@ class BrowserSessions:
     def __init__(self, app_state: AppState, clock: Clock = utc_now) -> None:
         self._app_state = app_state
         self._clock = clock
+        # By the cookie's digest, so that lookup timing reveals nothing.
         self._open: dict[str, BrowserSession] = {}
 
     async def begin(self, record: TokenRecord | None) -> str:
@@ -64,40 +64,40 @@ class BrowserSessions:
         )
         if record is not None:
             signed_in = SignIn(record, csrf, session.expires_at)
-            if await self._app_state.tokens.begin_sign_in(_key(name), signed_in):
+            if await self._app_state.tokens.begin_sign_in(digest_of(name), signed_in):
                 session = replace(session, asked_at=time.monotonic())
-        self._open[_key(name)] = session
+        self._open[digest_of(name)] = session
         return name
 
     async def end(self, request: Request) -> None:
         """Close the session of a request."""
-        key = _key(request.cookies.get(COOKIE, ""))
+        key = digest_of(request.cookies.get(COOKIE, ""))
         ended = self._open.pop(key, None)
         if ended is not None and ended.asked_at is not None:
             await self._app_state.tokens.end_sign_in(key)
 
     async def learn(self, request: Request) -> None:
         """Look up a session that another process may have opened or ended."""
-        key = _key(request.cookies.get(COOKIE, ""))
+        key = digest_of(request.cookies.get(COOKIE, ""))
         known, now = self._open.get(key), time.monotonic()
         if known is not None and (known.asked_at is None or now - known.asked_at < FRESH_SECONDS):
             return
         try:
-            found = await self._app_state.tokens.find_sign_in(key)
+            sign_in = await self._app_state.tokens.find_sign_in(key)
         except ButlersError:
-            if known is None:
-                return  # an unknown browser may sign in
-            raise
-        if found is not None:
-            token = found.record.digest
-            self._open[key] = BrowserSession(found.csrf, found.expires_at, token, now)
-        else:
+            if known is not None:
+                raise
+            return  # an unknown browser may sign in
+        if sign_in is None:
             self._open.pop(key, None)
+        else:
+            token = sign_in.record.digest
+            self._open[key] = BrowserSession(sign_in.csrf, sign_in.expires_at, token, now)
 
     def session(self, request: Request) -> BrowserSession | None:
         """Return the session of a request, unless it has expired."""
-        found = self._open.get(_key(request.cookies.get(COOKIE, "")))
-        return found if found is not None and found.expires_at > self._clock() else None
+        session = self._open.get(digest_of(request.cookies.get(COOKIE, "")))
+        return session if session is not None and session.expires_at > self._clock() else None
 
     def visitor(self, request: Request) -> Visitor | None:
         """Return the session's visitor; None without a session or with an invalid token."""
@@ -146,6 +146,8 @@ class Recognition:
 
 def give_cookie(request: Request, response: Response, name: str) -> None:
     """Set the session cookie: this site only, not readable by scripts."""
+    origin = request.headers.get("origin", "")  # HTTPS may end at a proxy in front of us
+    is_encrypted = request.url.scheme == "https" or origin.startswith("https://")
     response.set_cookie(
         COOKIE,
         name,
@@ -153,24 +155,8 @@ def give_cookie(request: Request, response: Response, name: str) -> None:
         path="/",
         httponly=True,
         samesite="strict",
-        secure=_is_encrypted(request),
+        secure=is_encrypted,
     )
-
-
-def _is_encrypted(request: Request) -> bool:
-    """Whether the browser used HTTPS, possibly to a proxy in front of us."""
-    origin = request.headers.get("origin", "")
-    return request.url.scheme == "https" or origin.startswith("https://")
-
-
-def take_cookie(response: Response) -> None:
-    """Delete the session cookie."""
-    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
-
-
-def _key(name: str) -> str:
-    """Key sessions by digest, so that lookup timing reveals nothing."""
-    return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
 
 
 def is_from_here(request: Request) -> bool:

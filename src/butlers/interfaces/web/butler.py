@@ -1,147 +1,160 @@
-"""Pages of one butler: overview, activity, jobs and review."""
+"""Pages of one butler: overview, activity, jobs, review, and your data."""
 
 import asyncio
+import json
 from typing import Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter
+from pydantic import ValidationError
 from starlette.responses import Response
 
+from butlers.errors import InvalidInput
 from butlers.interfaces.http import jobs as api
-from butlers.interfaces.http.access import ButlerAccess
-from butlers.interfaces.http.butlers import get_overview
+from butlers.interfaces.http.butlers import get_overview, preview_removal
+from butlers.interfaces.http.portability import AskedErasure, erase, preview_erasure
 from butlers.interfaces.web import pictures
-from butlers.interfaces.web.pages import PageRoute, go_to, render_butler
-from butlers.interfaces.web.pictures import retrieval_latency
-from butlers.interfaces.web.visits import Name, Sending, Visiting
+from butlers.interfaces.web.pages import go_to, render_butler
+from butlers.interfaces.web.visits import ButlerSending, ButlerVisit, ButlerVisiting, Name
 from butlers.memory.flows.browse import MAX_LIMIT
 from butlers.memory.model import Maturity
 from butlers.memory.operations import conflicts, consolidation, listing, trust
-from butlers.operation import Operation
+from butlers.operation import faults_in_words
 
-router = APIRouter(route_class=PageRoute)
+router = APIRouter(prefix="/butlers/{name}/memory")
 _FEW = 6
 _EVENTS = 12
-_PATH = "/butlers/{name}/memory"
 
 
-@router.get(_PATH)
-async def overview(visit: Visiting, name: Name) -> Response:
+@router.get("")
+async def overview(visit: ButlerVisiting) -> Response:
     """Show counts, plots, and the newest memories and events."""
-    access = visit.access(name)
-    told, timeline, facts, (rules, warnings), episodes, activity = await asyncio.gather(
-        get_overview(access),
-        access.ask(listing.timeline),
-        access.ask(listing.list_facts, limit=_FEW),
-        _newest_rules(access),
-        access.ask(listing.list_episodes, limit=_FEW),
-        access.ask(listing.activity, limit=_EVENTS),
+    counts, timeline, facts, rules, warnings, episodes, activity = await asyncio.gather(
+        get_overview(visit),
+        visit.ask(listing.timeline),
+        visit.ask(listing.list_facts, limit=_FEW),
+        visit.ask(listing.list_rules),
+        visit.ask(listing.list_rules, maturity=Maturity.ANTI_PATTERN, limit=_FEW),
+        visit.ask(listing.list_episodes, limit=_FEW),
+        visit.ask(listing.activity, limit=_EVENTS),
     )
+    followed = [rule for rule in rules["items"] if rule["maturity"] != Maturity.ANTI_PATTERN]
     return render_butler(
         visit,
-        name,
         "overview",
         template="butler.html",
-        told=told,
-        plots=pictures.plots(timeline, retrieval_latency(name)),
-        facts=pictures.with_decay(facts["items"], access),
-        rules=rules,
-        warnings=warnings,
+        overview=counts,
+        plots=pictures.plots(timeline, pictures.retrieval_latency(visit.butler.name)),
+        facts=pictures.with_decay(facts["items"], visit),
+        rules=pictures.with_decay(followed[:_FEW], visit),
+        warnings=pictures.with_decay(warnings["items"], visit),
         episodes=episodes["items"],
         activity=activity["items"],
     )
 
 
-@router.get(_PATH + "/activity")
-async def activity(visit: Visiting, name: Name, cursor: str | None = None) -> Response:
+@router.get("/activity")
+async def activity(visit: ButlerVisiting, cursor: str | None = None) -> Response:
     """Show the audit events, a page at a time."""
-    page = await visit.access(name).ask(listing.activity, limit=50, cursor=cursor)
+    page = await visit.ask(listing.activity, limit=50, cursor=cursor)
+    return render_butler(visit, "activity", activity=page["items"], next_cursor=page["next_cursor"])
+
+
+@router.get("/jobs")
+async def jobs(visit: ButlerVisiting) -> Response:
+    """Show every job with its next run, and the newest runs."""
+    return render_butler(visit, "jobs", plan=await api.list_jobs(visit))
+
+
+@router.post("/jobs/clock")
+async def accept_clock(visit: ButlerSending) -> Response:
+    """Confirm that the system clock is right."""
+    await api.accept_clock(visit)
+    return go_to(f"{visit.home}/jobs?done=believed")
+
+
+@router.post("/jobs/{job}/run")
+async def run(visit: ButlerSending, job: Name) -> Response:
+    """Run a job now."""
+    answer = await api.run_job(visit, visit.visit.request, job)
+    return go_to(f"{visit.home}/jobs?done={'ended' if answer['run'] else 'begun'}")
+
+
+@router.get("/review")
+async def review(visit: ButlerVisiting) -> Response:
+    """Show what waits for review; quarantined memories only to the operator."""
+    page = await visit.ask(conflicts.list_conflicts, limit=MAX_LIMIT)
     return render_butler(
         visit,
-        name,
-        "activity",
-        activity=page["items"],
-        cursor=cursor,
-        next_cursor=page["next_cursor"],
+        "review",
+        quarantined=await visit.ask(trust.list_quarantine) if visit.caller.is_operator else None,
+        proposals=await visit.ask(consolidation.list_proposals),
+        doubts=await visit.ask(conflicts.list_doubts),
+        conflicts=page["items"],
     )
 
 
-@router.get(_PATH + "/jobs")
-async def jobs(visit: Visiting, name: Name, done: str = "") -> Response:
-    """Show every job with its next run, and the newest runs."""
-    told = await api.list_jobs(visit.access(name))
-    return render_butler(visit, name, "jobs", told=told, done=done)
-
-
-@router.post(_PATH + "/jobs/clock")
-async def accept_clock(sent: Sending, name: Name) -> Response:
-    """Confirm that the system clock is right."""
-    await api.accept_clock(sent.visit.access(name))
-    return go_to(f"/butlers/{name}/memory/jobs?done=believed")
-
-
-@router.post(_PATH + "/jobs/{job}/run")
-async def run(sent: Sending, name: Name, job: Name) -> Response:
-    """Run a job now."""
-    answer = await api.run_job(sent.visit.access(name), sent.visit.request, job)
-    word = "ended" if answer["run"] else "begun"
-    return go_to(f"/butlers/{name}/memory/jobs?done={word}")
-
-
-_VERDICTS: dict[str, Operation] = {
-    "accept": trust.accept_quarantined,
-    "reject": trust.reject_quarantined,
-}
-_ANSWERS: dict[str, Operation] = {
-    "accept": consolidation.accept_proposal,
-    "decline": consolidation.decline_proposal,
-}
-
-
-@router.get(_PATH + "/review")
-async def review(visit: Visiting, name: Name) -> Response:
-    """Show what waits for review; quarantined memories only to the operator."""
-    access = visit.access(name)
-    held = await access.ask(trust.list_quarantine) if access.is_operator else None
-    proposed = await access.ask(consolidation.list_proposals)
-    doubted = await access.ask(conflicts.list_doubts)
-    page = await access.ask(conflicts.list_conflicts, limit=MAX_LIMIT)
-    shown = {"held": held, "proposed": proposed, "doubted": doubted, "conflicts": page["items"]}
-    return render_butler(visit, name, "review", **shown)
-
-
-@router.post(_PATH + "/quarantine/{memory_id}/{verdict}")
+@router.post("/quarantine/{memory_id}/{verdict}")
 async def judge(
-    sent: Sending, name: Name, memory_id: UUID, verdict: Literal["accept", "reject"]
+    visit: ButlerSending, memory_id: UUID, verdict: Literal["accept", "reject"]
 ) -> Response:
     """Release a quarantined memory, or forget it."""
-    await sent.visit.access(name).ask(_VERDICTS[verdict], memory_id=str(memory_id))
-    return go_to(f"/butlers/{name}/memory/review")
+    accepts = verdict == "accept"
+    operation = trust.accept_quarantined if accepts else trust.reject_quarantined
+    await visit.ask(operation, memory_id=str(memory_id))
+    return go_to(f"{visit.home}/review")
 
 
-@router.post(_PATH + "/proposals/{proposal_id}/{verdict}")
+@router.post("/proposals/{proposal_id}/{verdict}")
 async def decide(
-    sent: Sending, name: Name, proposal_id: UUID, verdict: Literal["accept", "decline"]
+    visit: ButlerSending, proposal_id: UUID, verdict: Literal["accept", "decline"]
 ) -> Response:
     """Accept a proposal, or decline it."""
-    await sent.visit.access(name).ask(_ANSWERS[verdict], proposal_id=str(proposal_id))
-    return go_to(f"/butlers/{name}/memory/review")
+    accepts = verdict == "accept"
+    operation = consolidation.accept_proposal if accepts else consolidation.decline_proposal
+    await visit.ask(operation, proposal_id=str(proposal_id))
+    return go_to(f"{visit.home}/review")
 
 
-@router.post(_PATH + "/conflicts/{conflict_id}")
-async def settle(sent: Sending, name: Name, conflict_id: UUID) -> Response:
+@router.post("/conflicts/{conflict_id}")
+async def settle(visit: ButlerSending, conflict_id: UUID) -> Response:
     """Settle a conflict: which fact is true, both, or since when the newer one is."""
-    said = {"holds": sent.form["holds"], "since": sent.form.optional("since")}
-    await sent.visit.access(name).ask(
-        conflicts.settle_conflict, conflict_id=str(conflict_id), **said
-    )
-    return go_to(f"/butlers/{name}/memory/review")
+    decision = {"holds": visit.form["holds"], "since": visit.form.optional("since")}
+    await visit.ask(conflicts.settle_conflict, conflict_id=str(conflict_id), **decision)
+    return go_to(f"{visit.home}/review")
 
 
-async def _newest_rules(access: ButlerAccess) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Load the newest rules and the newest anti-patterns."""
-    page = await access.ask(listing.list_rules)
-    warnings = await access.ask(listing.list_rules, maturity=Maturity.ANTI_PATTERN, limit=_FEW)
-    rules = [rule for rule in page["items"] if rule["maturity"] != Maturity.ANTI_PATTERN]
-    shown = pictures.with_decay(rules[:_FEW], access)
-    return shown, pictures.with_decay(warnings["items"], access)
+@router.get("/data")
+async def data(visit: ButlerVisiting, about: str = "", keep: str = "") -> Response:
+    """Show the exports, and preview an erasure."""
+    asked = {"about": about.strip(), "keep": keep.strip()}
+    preview = await preview_erasure(visit, _erasure(**asked)) if asked["about"] else None
+    return await _render_data(visit, asked=asked, preview=preview, receipt="")
+
+
+@router.post("/data/erase")
+async def erase_data(visit: ButlerSending) -> Response:
+    """Erase what was previewed and show the receipt, once."""
+    receipt = await erase(visit, _erasure(visit.form["about"].strip(), visit.form["keep"]))
+    text = json.dumps(receipt, indent=2, ensure_ascii=False)
+    return await _render_data(visit, asked={"about": "", "keep": ""}, preview=None, receipt=text)
+
+
+async def _render_data(visit: ButlerVisit, **values: Any) -> Response:
+    """Render the page; those who may run its jobs also see what removing the butler deletes."""
+    removal = await preview_removal(visit) if visit.may_run_jobs else None
+    may_erase = visit.caller.is_operator
+    return render_butler(visit, "data", may_erase=may_erase, removal=removal, **values)
+
+
+def _erasure(about: str, keep: str) -> AskedErasure:
+    """Read a name or the id of an entity, and the ids to keep, separated by spaces."""
+    fields: dict[str, Any] = {"keep": keep.split()}
+    try:
+        fields["entity"] = UUID(about)
+    except ValueError:
+        fields["about"] = about
+    try:
+        return AskedErasure.model_validate(fields)
+    except ValidationError as error:
+        raise InvalidInput(faults_in_words(error)) from None

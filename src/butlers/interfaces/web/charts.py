@@ -35,7 +35,7 @@ class Decay:
     expired_below: float
 
     def at(self, days: float) -> float:
-        """The confidence left this many days after the last confirmation."""
+        """Return the confidence this many days after the last confirmation."""
         since = self.waning.confirmed_at or self.now
         return self.waning.left_at(since + timedelta(days=days))
 
@@ -50,11 +50,6 @@ class Decay:
         return self.waning.falls_below_at(self.fading_below)
 
     @property
-    def expires_at(self) -> datetime | None:
-        """When it falls below the expiry threshold."""
-        return self.waning.falls_below_at(self.expired_below)
-
-    @property
     def lasts(self) -> bool:
         """Whether it never fades."""
         return self.waning.decay_rate == 0 or self.waning.floor >= self.fading_below
@@ -62,7 +57,7 @@ class Decay:
     @property
     def span_days(self) -> float:
         """How many days to draw: until it expires, and at least its age."""
-        end = self.expires_at
+        end = self.waning.falls_below_at(self.expired_below)
         if end is None or self.waning.confirmed_at is None:
             return max(_PERMANENT_DAYS, self.age_days * 1.1)
         return max(1.0, days_between(self.waning.confirmed_at, end) * 1.06, self.age_days * 1.04)
@@ -80,11 +75,11 @@ class Frame:
     height: float = HEIGHT - _TOP - _BOTTOM
 
     def x(self, value: float) -> float:
-        """The x coordinate of a value."""
+        """Return the x coordinate of a value."""
         return self.left + self.width * (value / self.x_most if self.x_most else 0.0)
 
     def y(self, value: float) -> float:
-        """The y coordinate of a value."""
+        """Return the y coordinate of a value."""
         return self.top + self.height * (1 - (value / self.y_most if self.y_most else 0.0))
 
 
@@ -103,8 +98,7 @@ def decay_curve(decay: Decay) -> Markup:
     """Draw the decay curve with its thresholds and dates."""
     root = drawing(WIDTH, HEIGHT, _decay_words(decay), "plot")
     frame = Frame(decay.span_days, 1.0)
-    for share in (0.0, 0.5, 1.0):
-        _grid(root, frame, share, f"{share:.1f}")
+    _axes(root, frame)
     points = _curve(decay, frame)
     ends = [(points[-1][0], frame.y(0)), (points[0][0], frame.y(0))]
     add(root, "path", "area c-active", d=svg.path([*points, *ends], closed=True))
@@ -128,7 +122,7 @@ def areas(title: str, days: Sequence[date], series: Mapping[str, Sequence[int]])
         add(root, "path", f"area c-{name}", d=_band(frame, below, above))
         below = above
     _first_and_last(root, frame, days)
-    return Chart(finished(root), _legend(series, newest=True))
+    return Chart(finished(root), _last_day(series))
 
 
 def bars(title: str, days: Sequence[date], series: Mapping[str, Sequence[int]]) -> Chart:
@@ -136,23 +130,24 @@ def bars(title: str, days: Sequence[date], series: Mapping[str, Sequence[int]]) 
     frame = Frame(len(days) or 1, _most(series))
     root = drawing(WIDTH, HEIGHT, _series_words(title, series), "plot")
     _axes(root, frame)
-    for place in range(len(days)):
-        _stack(root, frame, place, {name: values[place] for name, values in series.items()})
+    for index in range(len(days)):
+        _stack(root, frame, index, {name: values[index] for name, values in series.items()})
     _first_and_last(root, frame, days)
-    return Chart(finished(root), _legend(series, newest=False))
+    return Chart(finished(root), tuple((name, sum(values)) for name, values in series.items()))
 
 
 def histogram(title: str, buckets: Sequence[tuple[str, int]]) -> Chart:
     """Draw a histogram, smallest first."""
     most = max((count for _, count in buckets), default=0)
     frame = Frame(len(buckets) or 1, _rounded(most))
-    root = drawing(WIDTH, HEIGHT, f"{title}: {_buckets_words(buckets)}", "plot")
+    words = ", ".join(f"up to {name}: {count}" for name, count in buckets if count)
+    root = drawing(WIDTH, HEIGHT, f"{title}: {words or 'none yet'}", "plot")
     _axes(root, frame)
-    for place, (name, count) in enumerate(buckets):
-        _stack(root, frame, place, {"retrievals": count})
+    for index, (name, count) in enumerate(buckets):
+        _stack(root, frame, index, {"retrievals": count})
         last = len(buckets) - 1
-        if place == last or (place % 2 == 0 and place != last - 1):
-            write(root, name, frame.x(place + 0.5), HEIGHT - 8, "tick middle")
+        if index == last or (index % 2 == 0 and index != last - 1):
+            write(root, name, frame.x(index + 0.5), HEIGHT - 8, "tick middle")
     return Chart(finished(root), (("retrievals", sum(count for _, count in buckets)),))
 
 
@@ -165,11 +160,6 @@ def _mark(root: Element, frame: Frame, value: float, kind: str) -> None:
     """Draw a horizontal line."""
     y = frame.y(value)
     add(root, "line", kind, x1=frame.left, y1=y, x2=frame.left + frame.width, y2=y)
-
-
-def _grid(root: Element, frame: Frame, value: float, words: str) -> None:
-    _mark(root, frame, value, "grid")
-    write(root, words, frame.left - 6, frame.y(value) + 4, "tick end")
 
 
 def _decay_days(root: Element, frame: Frame, decay: Decay) -> None:
@@ -189,24 +179,24 @@ def _decay_days(root: Element, frame: Frame, decay: Decay) -> None:
 def _axes(root: Element, frame: Frame) -> None:
     for share in (0.0, 0.5, 1.0):
         value = frame.y_most * share
-        _grid(root, frame, value, f"{value:g}")
+        _mark(root, frame, value, "grid")
+        write(root, f"{value:g}", frame.left - 6, frame.y(value) + 4, "tick end")
 
 
 def _band(frame: Frame, below: Sequence[float], above: Sequence[float]) -> str:
-    upper = [(frame.x(place), frame.y(value)) for place, value in enumerate(above)]
-    lower = [(frame.x(place), frame.y(value)) for place, value in enumerate(below)]
-    if len(upper) == 1:  # a single day is as wide as the plot
-        upper = [*upper, (frame.left + frame.width, upper[0][1])]
-        lower = [*lower, (frame.left + frame.width, lower[0][1])]
+    if len(above) == 1:  # a single day is as wide as the plot
+        below, above = [*below, *below], [*above, *above]
+    upper = [(frame.x(index), frame.y(value)) for index, value in enumerate(above)]
+    lower = [(frame.x(index), frame.y(value)) for index, value in enumerate(below)]
     return svg.path([*upper, *reversed(lower)], closed=True)
 
 
-def _stack(root: Element, frame: Frame, place: int, parts: Mapping[str, int]) -> None:
+def _stack(root: Element, frame: Frame, index: int, parts: Mapping[str, int]) -> None:
     width, below = frame.width / frame.x_most, 0
     for name, count in parts.items():
         if count:
             top = frame.y(below + count)
-            box = {"x": frame.x(place) + width * 0.12, "width": width * 0.76}
+            box = {"x": frame.x(index) + width * 0.12, "width": width * 0.76}
             add(root, "rect", f"bar c-{name}", **box, y=top, height=frame.y(below) - top)
             below += count
 
@@ -230,11 +220,8 @@ def _rounded(most: int) -> float:
     return next(step * scale for step in (2, 4, 6, 8, 10) if step * scale >= most)
 
 
-def _legend(series: Mapping[str, Sequence[int]], *, newest: bool) -> tuple[tuple[str, int], ...]:
-    return tuple(
-        (name, (values[-1] if newest else sum(values)) if values else 0)
-        for name, values in series.items()
-    )
+def _last_day(series: Mapping[str, Sequence[int]]) -> tuple[tuple[str, int], ...]:
+    return tuple((name, values[-1] if values else 0) for name, values in series.items())
 
 
 def _decay_words(decay: Decay) -> str:
@@ -246,11 +233,5 @@ def _decay_words(decay: Decay) -> str:
 
 
 def _series_words(title: str, series: Mapping[str, Sequence[int]]) -> str:
-    ends = (
-        f"{name.replace('_', ' ')} {values[-1] if values else 0}" for name, values in series.items()
-    )
+    ends = (f"{name.replace('_', ' ')} {count}" for name, count in _last_day(series))
     return f"{title}; on the last day: {', '.join(ends)}"
-
-
-def _buckets_words(buckets: Sequence[tuple[str, int]]) -> str:
-    return ", ".join(f"up to {name}: {count}" for name, count in buckets if count) or "none yet"

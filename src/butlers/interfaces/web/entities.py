@@ -1,110 +1,81 @@
 """Pages of entities: names, facts, merging and unmerging."""
 
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from starlette.responses import Response
 
 from butlers.errors import InvalidInput, NotFound
 from butlers.interfaces.http.access import ButlerAccess
 from butlers.interfaces.web import pictures
-from butlers.interfaces.web.memories import listed_page, render_list
-from butlers.interfaces.web.pages import PageRoute, go_to, render_butler
-from butlers.interfaces.web.visits import Name, Sending, Visiting
+from butlers.interfaces.web.pages import go_to, render_butler
+from butlers.interfaces.web.visits import ButlerSending, ButlerVisiting
 from butlers.memory.flows.browse import MAX_LIMIT
-from butlers.memory.model import EntityType
 from butlers.memory.operations import entities, listing
 from butlers.memory.policy.states import EntityState
 
-router = APIRouter(route_class=PageRoute)
-_PATH = "/butlers/{name}/memory/entities"
+router = APIRouter(prefix="/butlers/{name}/memory/entities")
 
 
-@router.get(_PATH)
-async def listed(visit: Visiting, name: Name) -> Response:
-    """List entities, newest first."""
-    page = await listed_page(visit, name, listing.list_entities)
-    words = {"types": list(EntityType), "states": list(EntityState)}
-    return render_list(visit, name, "entities", page, {"entities": page["items"], **words})
-
-
-@router.get(_PATH + "/{entity_id}")
-async def one(
-    visit: Visiting,
-    name: Name,
-    entity_id: UUID,
-    done: Annotated[str, Query(max_length=20)] = "",
-) -> Response:
+@router.get("/{entity_id}")
+async def entity(visit: ButlerVisiting, entity_id: UUID) -> Response:
     """Show an entity with its names, facts and possible merges."""
-    access = visit.access(name)
-    detail = await _detail(access, entity_id)
-    others = await _others(access, entity_id)
+    detail = await _detail(visit, entity_id)
     return render_butler(
         visit,
-        name,
         "entities",
         template="entity.html",
-        entity=detail["entity"],
-        facts=pictures.with_decay(detail["facts"], access),
-        more_facts=detail["more_facts"],
-        events=detail["events"],
-        others=others,
-        here=f"/butlers/{name}/memory/entities/{entity_id}",
-        done=done,
+        **detail | {"facts": pictures.with_decay(detail["facts"], visit)},
+        others=await _others(visit, entity_id),
+        here=f"{visit.home}/entities/{entity_id}",
     )
 
 
-@router.get(_PATH + "/{entity_id}/merge")
-async def preview(visit: Visiting, name: Name, entity_id: UUID, into: str = "") -> Response:
+@router.get("/{entity_id}/merge")
+async def preview(visit: ButlerVisiting, entity_id: UUID, into: str = "") -> Response:
     """Show what a merge would change."""
-    access = visit.access(name)
-    asked = _merge(entity_id, into)
+    pair = _merge(entity_id, into)
     return render_butler(
         visit,
-        name,
         "entities",
         template="merge.html",
-        report=await access.ask(entities.preview_merge, **asked),
-        source=(await _detail(access, asked["source_entity_id"]))["entity"],
-        target=(await _detail(access, asked["target_entity_id"]))["entity"],
-        here=f"/butlers/{name}/memory/entities/{entity_id}",
+        report=await visit.ask(entities.preview_merge, **pair),
+        source=(await _detail(visit, pair["source_entity_id"]))["entity"],
+        target=(await _detail(visit, pair["target_entity_id"]))["entity"],
+        here=f"{visit.home}/entities/{entity_id}",
     )
 
 
-@router.post(_PATH + "/{entity_id}/merge")
-async def merge(sent: Sending, name: Name, entity_id: UUID) -> Response:
+@router.post("/{entity_id}/merge")
+async def merge(visit: ButlerSending, entity_id: UUID) -> Response:
     """Merge the entity into another."""
-    asked = _merge(entity_id, sent.form["into"])
-    await sent.visit.access(name).ask(entities.merge_entities, **asked)
-    return go_to(f"/butlers/{name}/memory/entities/{asked['target_entity_id']}?done=merged")
+    pair = _merge(entity_id, visit.form["into"])
+    await visit.ask(entities.merge_entities, **pair)
+    return go_to(f"{visit.home}/entities/{pair['target_entity_id']}?done=merged")
 
 
-@router.post(_PATH + "/{entity_id}/unmerge")
-async def unmerge(sent: Sending, name: Name, entity_id: UUID) -> Response:
+@router.post("/{entity_id}/unmerge")
+async def unmerge(visit: ButlerSending, entity_id: UUID) -> Response:
     """Undo the merge of an entity."""
-    await sent.visit.access(name).ask(entities.unmerge_entities, entity_id=entity_id)
-    return go_to(f"/butlers/{name}/memory/entities/{entity_id}?done=parted")
+    await visit.ask(entities.unmerge_entities, entity_id=entity_id)
+    return go_to(f"{visit.home}/entities/{entity_id}?done=parted")
 
 
-@router.post(_PATH + "/{entity_id}/change")
-async def change(sent: Sending, name: Name, entity_id: UUID) -> Response:
+@router.post("/{entity_id}/change")
+async def change(visit: ButlerSending, entity_id: UUID) -> Response:
     """Change the name and the aliases of an entity."""
-    aliases = [line.strip() for line in sent.form["aliases"].splitlines() if line.strip()]
-    await sent.visit.access(name).ask(
-        entities.update_entity,
-        entity_id=entity_id,
-        canonical_name=sent.form["name"],
-        aliases=aliases,
-    )
-    return go_to(f"/butlers/{name}/memory/entities/{entity_id}?done=changed")
+    aliases = [line.strip() for line in visit.form["aliases"].splitlines() if line.strip()]
+    names = {"canonical_name": visit.form["name"], "aliases": aliases}
+    await visit.ask(entities.update_entity, entity_id=entity_id, **names)
+    return go_to(f"{visit.home}/entities/{entity_id}?done=changed")
 
 
 async def _detail(access: ButlerAccess, entity_id: UUID) -> Any:
-    found = await access.ask(entities.explain_entity, entity_id=entity_id)
-    if found is None:
+    detail = await access.ask(entities.explain_entity, entity_id=entity_id)
+    if detail is None:
         raise NotFound(f"entity_id: you have no entity {entity_id}")
-    return found
+    return detail
 
 
 async def _others(access: ButlerAccess, entity_id: UUID) -> list[dict[str, Any]]:

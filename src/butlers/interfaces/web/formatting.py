@@ -90,47 +90,28 @@ def _picture(match: re.Match[str]) -> str:
     return chr(0x2400 + code) if code < 0x20 else _MARK  # noqa: PLR2004 - the first printable one
 
 
+# Only where the type itself does not read well.
 _EVENTS: Mapping[str, str] = {
     EventType.EPISODE_CREATED: "Episode stored",
-    EventType.EPISODE_CONSOLIDATED: "Episode consolidated",
     EventType.EPISODE_CONSOLIDATION_FAILED: "Consolidation failed",
     EventType.EPISODE_DEAD_LETTERED: "Consolidation given up",
     EventType.EPISODE_REQUEUED: "Dead letter requeued",
-    EventType.EPISODE_FORGOTTEN: "Episode forgotten",
-    EventType.EPISODE_EXPIRED: "Episode expired",
+    EventType.EPISODE_KEPT: "Expiry of an unread episode extended",
     EventType.EPISODE_EVICTED: "Episode removed to make room",
     EventType.FACT_CREATED: "Fact stored",
-    EventType.FACT_SUPERSEDED: "Fact superseded",
-    EventType.FACT_CONFIRMED: "Fact confirmed",
+    EventType.FACT_BOUNDED: "Validity window of a fact changed",
     EventType.FACT_RETRACTED: "Fact forgotten",
-    EventType.FACT_RESTORED: "Fact restored",
-    EventType.FACT_FADING: "Fact fading",
-    EventType.FACT_RECOVERED: "Fact recovered",
-    EventType.FACT_EXPIRED: "Fact expired",
     EventType.FACT_ANCHORED: "Fact linked to an entity, or unlinked",
     EventType.RULE_CREATED: "Rule stored",
-    EventType.RULE_CONFIRMED: "Rule confirmed",
-    EventType.RULE_FORGOTTEN: "Rule forgotten",
-    EventType.RULE_RESTORED: "Rule restored",
-    EventType.RULE_FADING: "Rule fading",
-    EventType.RULE_RECOVERED: "Rule recovered",
-    EventType.RULE_MARKED_HELPFUL: "Rule marked helpful",
-    EventType.RULE_MARKED_HARMFUL: "Rule marked harmful",
-    EventType.RULE_PROMOTED: "Rule promoted",
-    EventType.RULE_DEMOTED: "Rule demoted",
     EventType.RULE_INVERTED: "Rule became an anti-pattern",
     EventType.LINK_CREATED: "Memories linked",
-    EventType.ENTITY_CREATED: "Entity created",
     EventType.ENTITY_UPDATED: "Entity changed",
-    EventType.ENTITY_REMOVED: "Entity removed",
     EventType.ENTITY_MERGE: "Entities merged",
     EventType.ENTITY_PARTED: "Merge undone",
     EventType.MEMORY_ERASED: "Memories erased",
+    EventType.MEMORY_PREDICATE_TOLD: "Number of values of a predicate set",
     EventType.PROPOSAL_MADE: "Change proposed",
-    EventType.PROPOSAL_ACCEPTED: "Proposal accepted",
-    EventType.PROPOSAL_DECLINED: "Proposal declined",
     EventType.PROJECT_SHARED: "Project sharing changed",
-    EventType.PROJECT_MOVED: "Project moved",
 }
 _ABOUT = ("subject", "predicate", "canonical_name", "reason", "relation", "effective_confidence")
 _ACTORS = {
@@ -138,11 +119,10 @@ _ACTORS = {
     "cli": "the command line",
     "python": "a Python program",
 }
-_PLURALS = {"fact": "facts", "rule": "rules", "episode": "episodes", "entity": "entities"}
 
 
 def event_words(event_type: str) -> str:
-    """Name an event; one that this version does not know by its type."""
+    """Name an event, in general by its type."""
     return _EVENTS.get(event_type) or event_type.replace("_", " ").capitalize()
 
 
@@ -170,13 +150,6 @@ def actor_words(actor: str | None) -> str:
     if kind == "schedule" and rest:
         return f"the job {rest}"
     return _ACTORS.get(actor, actor)
-
-
-def address(butler: str, kind: str | None, memory_id: Any) -> str:
-    """Return the address of a memory or an entity; empty for anything else."""
-    if kind not in _PLURALS or not memory_id:
-        return ""
-    return f"/butlers/{butler}/memory/{_PLURALS[kind]}/{memory_id}"
 
 
 def query(values: Mapping[str, Any]) -> str:

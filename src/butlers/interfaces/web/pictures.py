@@ -1,5 +1,6 @@
 """Draw the plots and provenance graphs of a page."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -11,7 +12,7 @@ from butlers import metrics
 from butlers.interfaces.http.access import ButlerAccess
 from butlers.interfaces.web import charts
 from butlers.interfaces.web.charts import Chart, Decay
-from butlers.interfaces.web.formatting import address, cut, instant
+from butlers.interfaces.web.formatting import cut, instant
 from butlers.interfaces.web.svg import Element, add, drawing, finished, write
 from butlers.memory.policy.confidence import Waning
 
@@ -39,12 +40,19 @@ def draw_graph(before: Sequence[GraphNode], this: GraphNode, after: Sequence[Gra
     width = len(columns) * _BOX + (len(columns) - 1) * _APART + 4
     root = drawing(width, height, _in_words(before, after), "graph")
     root.set("width", f"{width:g}")
-    # A group instead of one image, so that each link can be reached and read.
-    root.set("role", "group")
+    root.set("role", "group")  # not one image, so that each link can be reached and read
     centres = [_column(root, index, column, height) for index, column in enumerate(columns)]
-    own = next(index for index, column in enumerate(columns) if column == [this])
-    _joined(root, own, centres, before, after)
+    own = columns.index([this])
+    left, middle = _left(own), centres[own][0]
+    for y, node in zip(centres[0], before, strict=False):
+        _arrow(root, (left - _APART, y), (left, middle), node.relation)
+    for y, node in zip(centres[-1], after, strict=False):
+        _arrow(root, (left + _BOX, middle), (_left(own + 1), y), node.relation)
     return finished(root)
+
+
+def _left(column: int) -> float:
+    return 2 + column * (_BOX + _APART)
 
 
 def _column(root: Element, index: int, nodes: Sequence[GraphNode], height: float) -> list[float]:
@@ -53,7 +61,7 @@ def _column(root: Element, index: int, nodes: Sequence[GraphNode], height: float
     first = (height - taken) / 2
     tops = [first + at * (_HIGH + _GAP) for at in range(len(nodes))]
     for top, node in zip(tops, nodes, strict=True):
-        _box(root, 2 + index * (_BOX + _APART), top, node)
+        _box(root, _left(index), top, node)
     return [top + _HIGH / 2 for top in tops]
 
 
@@ -62,24 +70,6 @@ def _box(root: Element, x: float, y: float, node: GraphNode) -> None:
     add(holder, "rect", f"box k-{node.kind}", x=x, y=y, width=_BOX, height=_HIGH, rx=6)
     write(holder, node.kind, x + 10, y + 17, "kind")
     write(holder, cut(node.words, _WORDS), x + 10, y + 35, "words")
-
-
-def _joined(
-    root: Element,
-    own: int,
-    centres: Sequence[Sequence[float]],
-    before: Sequence[GraphNode],
-    after: Sequence[GraphNode],
-) -> None:
-    middle = centres[own][0]
-    if before:
-        x = 2 + _BOX
-        for y, node in zip(centres[own - 1], before, strict=False):
-            _arrow(root, (x, y), (x + _APART, middle), node.relation)
-    if after:
-        x = 2 + own * (_BOX + _APART) + _BOX
-        for y, node in zip(centres[own + 1], after, strict=False):
-            _arrow(root, (x, middle), (x + _APART, y), node.relation)
 
 
 def _arrow(root: Element, start: tuple[float, float], end: tuple[float, float], word: str) -> None:
@@ -102,23 +92,21 @@ _RETRIEVALS = ("memory_search", "memory_recall", "memory_context")
 
 def retrieval_latency(butler: str) -> list[tuple[str, int]]:
     """Count the retrievals of a butler by duration, over all tenants."""
-    cumulated: dict[float, float] = {}
+    cumulated: Counter[float] = Counter()
     for metric in metrics.TOOL_SECONDS.collect():
         for sample in metric.samples:
             labels = sample.labels
-            if not sample.name.endswith("_bucket") or labels["butler"] != butler:
-                continue
-            if labels["tool"] in _RETRIEVALS:
-                edge = float(labels["le"])
-                cumulated[edge] = cumulated.get(edge, 0.0) + sample.value
+            is_retrieval = labels["butler"] == butler and labels["tool"] in _RETRIEVALS
+            if is_retrieval and sample.name.endswith("_bucket"):
+                cumulated[float(labels["le"])] += int(sample.value)
     return _each(sorted(cumulated.items()))
 
 
-def _each(cumulated: list[tuple[float, float]]) -> list[tuple[str, int]]:
+def _each(cumulated: list[tuple[float, int]]) -> list[tuple[str, int]]:
     """Turn cumulative buckets into counts; drop empty buckets at the slow end."""
-    counts, before = [], 0.0
+    counts, before = [], 0
     for edge, total in cumulated:
-        counts.append((_edge(edge), int(total - before)))
+        counts.append((_edge(edge), total - before))
         before = total
     while counts and counts[-1][1] == 0:
         counts.pop()
@@ -145,16 +133,12 @@ def decay_of(row: Mapping[str, Any], access: ButlerAccess) -> Decay:
 
 def with_decay(rows: Sequence[Mapping[str, Any]], access: ButlerAccess) -> list[dict[str, Any]]:
     """Add to each fact or rule its decay curve and the time it fades."""
-    decays = ((row, decay_of(row, access)) for row in rows)
-    return [
-        {
-            **row,
-            "spark": charts.decay_spark(decay),
-            "fades_at": decay.fades_at,
-            "lasts": decay.lasts,
-        }
-        for row, decay in decays
-    ]
+    drawn = []
+    for row in rows:
+        decay = decay_of(row, access)
+        spark = charts.decay_spark(decay)
+        drawn.append({**row, "spark": spark, "fades_at": decay.fades_at, "lasts": decay.lasts})
+    return drawn
 
 
 def plots(timeline: Mapping[str, Any], latency: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
@@ -173,21 +157,20 @@ def plots(timeline: Mapping[str, Any], latency: Sequence[tuple[str, int]]) -> li
     ]  # fmt: skip
 
 
-def provenance(name: str, detail: Mapping[str, Any]) -> Markup | None:
+def provenance(home: str, detail: Mapping[str, Any]) -> Markup | None:
     """Draw where a memory came from and what replaced it; None if neither is known."""
-    kind, found = detail["memory_type"], detail["memory"]
+    row = detail["memory"]
     before = [
-        *(_episode(name, episode) for episode in detail["source_episodes"]),
-        *(_fact(name, fact, "replaced") for fact in detail["replaced"]),
+        *(_episode(home, episode) for episode in detail["source_episodes"]),
+        *(_fact(home, fact, "replaced") for fact in detail["replaced"]),
     ]
-    after = [_fact(name, fact, "replaced by") for fact in detail["replaced_by"]]
-    if kind == "episode":
-        after = [
-            _derived(name, link) for link in detail["links"] if link["target_id"] == found["id"]
-        ]
+    after = [_fact(home, fact, "replaced by") for fact in detail["replaced_by"]]
+    if detail["memory_type"] == "episode":
+        links = [link for link in detail["links"] if link["target_id"] == row["id"]]
+        after = [_derived(home, link) for link in links]
     if not before and not after:
         return None
-    return draw_graph(before, GraphNode("this", found["content"]), after)
+    return draw_graph(before, GraphNode("this", row["content"]), after)
 
 
 def _plot(title: str, chart: Chart, if_empty: str) -> dict[str, Any]:
@@ -195,18 +178,17 @@ def _plot(title: str, chart: Chart, if_empty: str) -> dict[str, Any]:
     return {"title": title, "chart": chart if filled else None, "if_empty": if_empty}
 
 
-def _episode(name: str, source: Mapping[str, Any]) -> GraphNode:
+def _episode(home: str, source: Mapping[str, Any]) -> GraphNode:
     if source["gone"]:
         return GraphNode("episode", "deleted", "drawn from")
-    return GraphNode(
-        "episode", source["content"], "drawn from", address(name, "episode", source["id"])
-    )
+    link = f"{home}/episodes/{source['id']}"
+    return GraphNode("episode", source["content"], "drawn from", link)
 
 
-def _fact(name: str, row: Mapping[str, Any], relation: str) -> GraphNode:
-    return GraphNode("fact", row["content"], relation, address(name, "fact", row["id"]))
+def _fact(home: str, row: Mapping[str, Any], relation: str) -> GraphNode:
+    return GraphNode("fact", row["content"], relation, f"{home}/facts/{row['id']}")
 
 
-def _derived(name: str, link: Mapping[str, Any]) -> GraphNode:
+def _derived(home: str, link: Mapping[str, Any]) -> GraphNode:
     kind, memory_id = link["source_type"], link["source_id"]
-    return GraphNode(kind, str(memory_id)[:8], "led to", address(name, kind, memory_id))
+    return GraphNode(kind, str(memory_id)[:8], "led to", f"{home}/{kind}s/{memory_id}")

@@ -11,12 +11,12 @@ from butlers.auth.rights import Right
 from butlers.auth.sign_in import SignInLinks
 from butlers.auth.tokens import TokenRecord
 from butlers.interfaces.http.access import app_state_of
-from butlers.interfaces.web.browser_sessions import give_cookie, take_cookie
-from butlers.interfaces.web.pages import PageRoute, go_to, render
+from butlers.interfaces.web.browser_sessions import COOKIE, give_cookie
+from butlers.interfaces.web.pages import go_to, render
 from butlers.interfaces.web.visits import Sending, sent_form, sessions_of
 
 FIRST_PAGE = "/memory"
-router = APIRouter(route_class=PageRoute)
+router = APIRouter()
 _LINK_USED = (
     "this link was already used or is older than ten minutes; run `butlers open` for a new one, "
     "or sign in with a token"
@@ -42,14 +42,13 @@ async def ask(request: Request, next: Annotated[str, Query(max_length=2_000)] = 
 async def sign_in(request: Request) -> Response:
     """Sign in with a token."""
     form = await sent_form(request)
-    token = form["token"].strip()
-    await app_state_of(request).tokens.refresh(token)
-    record = app_state_of(request).tokens.identify(token)
-    path = _own_path(form["next"])
-    if record is None or record.scopes or not record.rights.includes(Right.READ):
-        why = _refused(record) if record else app_state_of(request).tokens.refusal(token)
-        why = why or _UNKNOWN
-        return render(request, "sign_in.html", 403, next=path, refused=why)
+    token, path = form["token"].strip(), _own_path(form["next"])
+    tokens = app_state_of(request).tokens
+    await tokens.refresh(token)
+    record = tokens.identify(token)
+    refused = _refusal(record) if record else tokens.refusal(token) or _UNKNOWN
+    if refused:
+        return render(request, "sign_in.html", 403, next=path, refused=refused)
     response = go_to(path)
     await sessions_of(request).end(request)
     give_cookie(request, response, await sessions_of(request).begin(record))
@@ -74,12 +73,14 @@ async def sign_out(request: Request, _: Sending) -> Response:
     """End the session, here and in the browser."""
     await sessions_of(request).end(request)
     response = go_to("/sign-in")
-    take_cookie(response)
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
     return response
 
 
-def _refused(record: TokenRecord) -> str:
-    return _LIMITED if record.scopes else _ONLY_HOOKS
+def _refusal(record: TokenRecord) -> str:
+    if record.scopes:
+        return _LIMITED
+    return "" if record.rights.includes(Right.READ) else _ONLY_HOOKS
 
 
 def _own_path(path: str) -> str:

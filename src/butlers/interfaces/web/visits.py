@@ -1,6 +1,6 @@
 """Requests of somebody who signed in: their session, their forms and search fields."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
@@ -9,7 +9,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from butlers.interfaces.http.access import ButlerAccess, Visitor, access_butler, app_state_of
-from butlers.interfaces.http.app_state import AppState
 from butlers.interfaces.http.fanout import Fleet
 from butlers.interfaces.web.browser_sessions import BrowserSession, BrowserSessions, is_from_here
 from butlers.operation import Operation
@@ -18,18 +17,16 @@ CSRF_FIELD = "csrf"
 NOT_MEANT = "this form is out of date or was not sent from here; go back, reload and try again"
 _FORM_TYPE = "application/x-www-form-urlencoded"
 _MOST_FIELDS = 50
+_OF_PAGE = ("cursor", "done")
 _DATE_LENGTH = len("2026-01-31")
 _DATE_FIELDS = ("created_after", "created_before")
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(dict[str, str]):
     """The fields of a form; a missing one is empty."""
 
-    fields: dict[str, str]
-
-    def __getitem__(self, name: str) -> str:
-        return self.fields.get(name, "")
+    def __missing__(self, name: str) -> str:
+        return ""
 
     def optional(self, name: str) -> str | None:
         """Return a field, or None if it is blank."""
@@ -38,12 +35,12 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request of somebody who signed in."""
+    """A request of somebody who signed in, with the form they sent."""
 
     request: Request
     session: BrowserSession
     visitor: Visitor
-    app_state: AppState
+    form: Form = field(default_factory=Form)
 
     @property
     def butlers(self) -> list[str]:
@@ -54,7 +51,7 @@ class Visit:
     def homes(self) -> dict[str, str]:
         """The address of each butler's pages; a remote butler's are in its own home."""
         remote = {butler.name: butler.pages for butler in self.fleet.there(self.visitor)}
-        return remote | {name: home_of(name) for name in self.butlers}
+        return remote | {name: f"/butlers/{name}/memory" for name in self.butlers}
 
     @property
     def fleet(self) -> Fleet:
@@ -62,22 +59,22 @@ class Visit:
         fleet: Fleet = self.request.app.state.fleet
         return fleet
 
-    def access(self, name: str) -> ButlerAccess:
-        """Return the visitor's access to a butler; NotFound if there is none."""
-        return access_butler(self.app_state, self.visitor, name, self.request.state.request_id)
-
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """A form that a visitor sent from one of our pages."""
+class ButlerVisit(ButlerAccess):
+    """A visit to the pages of one butler: the visitor's access to it."""
 
     visit: Visit
-    form: Form
 
+    @property
+    def home(self) -> str:
+        """The address of the butler's first page."""
+        return f"/butlers/{self.butler.name}/memory"
 
-def home_of(name: str) -> str:
-    """Return the address of a butler's first page."""
-    return f"/butlers/{name}/memory"
+    @property
+    def form(self) -> Form:
+        """The form that the visitor sent."""
+        return self.visit.form
 
 
 def sessions_of(request: Request) -> BrowserSessions:
@@ -92,7 +89,7 @@ def visit_or_none(request: Request) -> Visit | None:
     session, visitor = sessions.session(request), sessions.visitor(request)
     if session is None or visitor is None:
         return None
-    return Visit(request, session, visitor, app_state_of(request))
+    return Visit(request, session, visitor)
 
 
 async def visit_of_request(request: Request) -> Visit:
@@ -106,7 +103,7 @@ async def visit_of_request(request: Request) -> Visit:
 async def sent_form(request: Request) -> Form:
     """Read a form; 403 if it was not sent from one of our pages."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM_TYPE:
-        raise HTTPException(415, f"a form is sent as {_FORM_TYPE}")
+        raise HTTPException(415, f"send the form as {_FORM_TYPE}")
     if not is_from_here(request):
         raise HTTPException(403, NOT_MEANT)
     try:
@@ -114,28 +111,42 @@ async def sent_form(request: Request) -> Form:
         pairs = parse_qsl(body, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except ValueError:
         raise HTTPException(400, "the form could not be read; try again") from None
-    return Form(dict(pairs))
+    return Form(pairs)
 
 
-async def sent_in_visit(
-    request: Request, visit: Annotated[Visit, Depends(visit_of_request)]
-) -> Sent:
+async def visit_with_form(visit: Annotated[Visit, Depends(visit_of_request)]) -> Visit:
     """Read the form of a visit; 403 unless it carries the session's CSRF token."""
-    form = await sent_form(request)
+    form = await sent_form(visit.request)
     if not visit.session.vouches(form[CSRF_FIELD]):
         raise HTTPException(403, NOT_MEANT)
-    return Sent(visit, form)
+    return replace(visit, form=form)
 
 
 Visiting = Annotated[Visit, Depends(visit_of_request)]
-Sending = Annotated[Sent, Depends(sent_in_visit)]
+Sending = Annotated[Visit, Depends(visit_with_form)]
 Name = Annotated[str, Path(max_length=100)]
 
 
-def filled_fields(request: Request, *, without: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return the query parameters that are not blank."""
+async def butler_visit(visit: Visiting, name: Name) -> ButlerVisit:
+    """Return the visit to a butler; NotFound if the visitor may not see it."""
+    request = visit.request
+    access = access_butler(app_state_of(request), visit.visitor, name, request.state.request_id)
+    return ButlerVisit(access.butler, access.caller, access.request_id, visit)
+
+
+async def butler_visit_with_form(visit: Sending, name: Name) -> ButlerVisit:
+    """Return the visit to a butler with the form that was sent to it."""
+    return await butler_visit(visit, name)
+
+
+ButlerVisiting = Annotated[ButlerVisit, Depends(butler_visit)]
+ButlerSending = Annotated[ButlerVisit, Depends(butler_visit_with_form)]
+
+
+def filled_fields(request: Request) -> dict[str, str]:
+    """Return the query parameters that are not blank, without those of the page itself."""
     pairs = request.query_params.items()
-    return {key: value.strip() for key, value in pairs if value.strip() and key not in without}
+    return {key: value.strip() for key, value in pairs if value.strip() and key not in _OF_PAGE}
 
 
 def operation_fields(operation: Operation, fields: dict[str, Any]) -> dict[str, Any]:
