@@ -91,7 +91,7 @@ async def _serve(
         port = listener.getsockname()[1]
         await _prepare_sessions(butlers, house.server.host, port)
         await stack.enter_async_context(_on_schedule(butlers))
-        if home.place == 1:
+        if home.process == 1:
             await stack.enter_async_context(_single_daemon_work(app_state, house))
         stop.server, stop.progress = http, app_state.progress
         running = replace(_describe(house.server.host, port, list(butlers)), key=key)

@@ -6,7 +6,6 @@ from typing import Any
 import typer
 
 from butlers.interfaces.cli.output import (
-    TableColumn,
     excerpt,
     listed,
     number,
@@ -30,17 +29,6 @@ _FAULTS = {
     "erased": "lost text that no erasure event accounts for",
     "head": "does not match the given head: events before it were cut off or rewritten",
 }
-_MERGE = (
-    TableColumn("keeps", wraps=True),
-    TableColumn("because it is"),
-    TableColumn("supersedes", wraps=True),
-)
-_MOVES = (
-    TableColumn("id"),
-    TableColumn("state"),
-    TableColumn("confidence", "right"),
-    TableColumn("moves", wraps=True),
-)
 
 
 def show_memory(memory: Row, _: Row) -> None:
@@ -166,19 +154,17 @@ def _lines(lines: Iterable[str]) -> str:
 
 def show_events(events: Sequence[Row], _: Row) -> None:
     """Print audit events, one row each."""
-    titles = ("when (UTC)", "event", "by", "request")
-    columns = [*(TableColumn(title) for title in titles), TableColumn("change", wraps=True)]
-    show_table(columns, [_event(event) for event in events])
-
-
-def _event(event: Row) -> list[str]:
-    return [
-        when(event["created_at"]),
-        _event_name(event["event_type"]),
-        event["actor"] or "–",
-        event["request_id"] or "–",
-        change(event["payload"]),
+    rows = [
+        [
+            when(event["created_at"]),
+            _event_name(event["event_type"]),
+            event["actor"] or "–",
+            event["request_id"] or "–",
+            change(event["payload"]),
+        ]
+        for event in events
     ]
+    show_table(("when (UTC)", "event", "by", "request", "change"), rows, wraps=("change",))
 
 
 def _event_name(event_type: str) -> str:
@@ -227,33 +213,37 @@ def show_verification(answer: Row, _: Row) -> None:
     show_fields([(name, value) for name, value in heads if value])
     if answer["intact"]:
         return
-    columns = (TableColumn("number", "right"), TableColumn("event"), TableColumn("when (UTC)"))
-    rows = [[*_position(fault), _FAULTS[fault["fault"]]] for fault in answer["faults"]]
-    show_table((*columns, TableColumn("fault", wraps=True)), rows)
+    rows = [
+        [
+            str(fault["number"] or "–"),
+            str(fault["event_id"] or "–"),
+            when(fault["at"]) or "–",
+            _FAULTS[fault["fault"]],
+        ]
+        for fault in answer["faults"]
+    ]
+    titles = ("number", "event", "when (UTC)", "fault")
+    show_table(titles, rows, right=("number",), wraps=("fault",))
     raise typer.Exit(1)
-
-
-def _position(fault: Row) -> list[str]:
-    return [str(fault["number"] or "–"), str(fault["event_id"] or "–"), when(fault["at"]) or "–"]
 
 
 def show_merge_preview(answer: Row, _: Row) -> None:
     """Print which facts a merge of two entities would move or supersede."""
     counts = f"{answer['facts_repointed']} facts, supersede {answer['facts_superseded']}"
     show_line(f"would move {counts}, add {answer['aliases_added']} names")
-    rivals = [
+    pairs = [
         [excerpt(pair["stays"]), pair["why"], excerpt(pair["gives_way"])]
         for pair in answer["rivalries"]
     ]
-    if rivals:
-        show_table(_MERGE, rivals)
-    if answer["repointed"]:
-        show_table(_MOVES, [_moved_fact(fact) for fact in answer["repointed"]])
-
-
-def _moved_fact(fact: Row) -> list[str]:
-    confidence = number(fact["effective_confidence"])
-    return [short_id(str(fact["id"])), str(fact["state"]), confidence, excerpt(fact)]
+    if pairs:
+        show_table(("keeps", "because it is", "supersedes"), pairs, wraps=("keeps", "supersedes"))
+    moved = [
+        [short_id(fact["id"]), fact["state"], number(fact["effective_confidence"]), excerpt(fact)]
+        for fact in answer["repointed"]
+    ]
+    if moved:
+        titles = ("id", "state", "confidence", "moves")
+        show_table(titles, moved, right=("confidence",), wraps=("moves",))
 
 
 def show_unmerge(answer: Row, _: Row) -> None:
