@@ -109,9 +109,9 @@ class EmbeddingEngine:
 
     def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]:
         """Embed texts, in their order."""
-        vectors: dict[int, list[float]] = {}
+        vectors = dict[int, list[float]]()
         for batch in self._plan(texts):
-            vectors.update(self._encode(batch))
+            vectors |= self._encode(batch)
         return [vectors[position] for position in range(len(texts))]
 
     async def embed_async(self, text: str | None) -> list[float]:
@@ -120,9 +120,9 @@ class EmbeddingEngine:
 
     async def embed_batch_async(self, texts: Sequence[str | None]) -> list[list[float]]:
         """Embed texts on the embedding thread, which others may use between two batches."""
-        vectors: dict[int, list[float]] = {}
+        vectors = dict[int, list[float]]()
         for batch in await _on_worker(self._plan, tuple(texts)):
-            vectors.update(await _on_worker(self._encode, batch))
+            vectors |= await _on_worker(self._encode, batch)
         return [vectors[position] for position in range(len(texts))]
 
     def _plan(self, texts: Sequence[str | None]) -> list[_Batch]:

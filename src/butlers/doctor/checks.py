@@ -37,12 +37,9 @@ _LITTLE_BYTES, _TOO_LITTLE_BYTES = 2**30, 100 * 2**20
 
 async def examine(home: Home) -> list[Finding]:
     """Run every check, in the order in which problems are best fixed."""
-    findings = [
-        *_guarded("python", _python),
-        *_guarded("home", lambda: _home(home)),
-        *_guarded("disk", lambda: _disk(home)),
-        *_guarded("sessions", lambda: _sessions(home)),
-    ]
+    findings = _guarded("python", _python)
+    for check, look in {"home": _home, "disk": _disk, "sessions": _sessions}.items():
+        findings += _guarded(check, partial(look, home))
     house, faults = _settings(home)
     findings += faults
     if house is not None:
@@ -163,7 +160,6 @@ def _notebook(name: str, file: Path) -> Iterator[Finding]:
 
 
 def _runtime(check: str, runtime: RuntimeSection) -> Iterator[Finding]:
-    """Check that the language model's program exists, or that its API key is set."""
     program = runtime.command[0] if runtime.command else runtime.kind
     path, variable = shutil.which(os.path.expanduser(program)), runtime.api_key_env
     if runtime.kind == "none":

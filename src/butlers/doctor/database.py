@@ -142,14 +142,13 @@ def _migrated(check: str, settings: ButlerSettings, revisions: Sequence[str]) ->
         for revision in revisions:
             head_revision(branches, revision)
     except CommandError:
-        message = f"its schema is at {at}, which this version does not know"
+        message = f"its schema is at {at}, which is unknown to this version"
         return problem(check, message, "a newer version made it: upgrade butlers")
     wanted = registry.targets(name for name in registry.KNOWN if settings.is_enabled(name))
     newest = {branch.head for branch in branches if f"{branch.label}@head" in wanted}
-    if not newest <= set(revisions):
-        message = f"its schema is at {at}, which is not the newest"
-        return warning(check, message, "the next `butlers up` migrates it")
-    return ok(check, f"migrated, at {at}")
+    if newest <= set(revisions):
+        return ok(check, f"migrated, at {at}")
+    return warning(check, f"its schema is outdated, at {at}", "the next `butlers up` migrates it")
 
 
 async def _upkeep(settings: ButlerSettings, access: Access) -> list[Finding]:

@@ -246,13 +246,13 @@ class Butler:
             await self._stop_module(module)
             fields = {"butler": self.name, "module": module.name, "error": module.failure}
             log.error("module failed to start", **fields)
-            return
         except BaseException:
             await self._stop_module(module)
             raise
-        module.failure = ""
-        self._started.append(module)
-        log.debug("module started", butler=self.name, module=module.name)
+        else:
+            module.failure = ""
+            self._started.append(module)
+            log.debug("module started", butler=self.name, module=module.name)
 
     async def _stop_module(self, module: Module) -> None:
         try:

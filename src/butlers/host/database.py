@@ -59,18 +59,17 @@ class DatabaseServer:
         self, butler: str, settings: DatabaseSection, branches: list[Branch], targets: list[str]
     ) -> Access:
         """Create and migrate the butler's database; return how to reach it."""
-        database, many = database_name(butler), self._butlers > 1
+        database, many, dsn = database_name(butler), self._butlers > 1, self._embedded.dsn
         if not settings.url:
             await self.hold()
-            dsn = self._embedded.dsn
             await copy_template(dsn, database, branches, targets, is_one_of_many=many)
         access = await self.provide(butler, settings)
         await migrate(access.owner_dsn, branches, targets)
-        if not settings.url:
-            return access
-        maintenance = maintenance_url(settings.url)
-        await extension().after_migration(maintenance, access.owner_dsn, database)
-        return await own_login(access, database)
+        if settings.url:
+            maintenance = maintenance_url(settings.url)
+            await extension().after_migration(maintenance, access.owner_dsn, database)
+            access = await own_login(access, database)
+        return access
 
     async def provide(self, butler: str, settings: DatabaseSection) -> Access:
         """Create the butler's database, which may stay empty; return how to reach it."""

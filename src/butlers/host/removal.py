@@ -41,7 +41,7 @@ class Belongings:
 
 async def belongings(home: Home, name: str) -> Belongings:
     """Return what a butler has; nothing is changed."""
-    settings, spool = butler_settings(home, name), SpoolEntries(home.root)
+    spool = SpoolEntries(home.root)
     sessions = [*spool.arrivals(), *spool.set_aside_before()]
     async with _server_of(home, name) as (maintenance, dsn):
         exists = database_name(name) in await databases(maintenance) if maintenance else False
@@ -51,7 +51,7 @@ async def belongings(home: Home, name: str) -> Belongings:
     return Belongings(
         {kind: rows.get(f"public.{kind}", 0) for kind in _MEMORIES},
         sorted(file.name for file in home.butler_directory(name).iterdir()),
-        list(settings.butler.schedule),
+        list(butler_settings(home, name).butler.schedule),
         [token for token in tokens if token.butler == name],
         [session for session in sessions if session.butler == name],
         [agent for agent in agents if agent.butler == name],

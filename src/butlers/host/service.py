@@ -105,10 +105,9 @@ def manager_of(home: Home) -> Manager:
 def install(manager: Manager) -> None:
     """Start the service now and at every login; a start that fails leaves no new file."""
     before = manager.file.read_text("utf-8") if manager.file.exists() else None
-    running = is_running(manager)
-    if running and before == manager.text:
-        return
-    if running:
+    if is_running(manager):
+        if before == manager.text:
+            return
         _run(manager.stop)
     manager.file.parent.mkdir(parents=True, exist_ok=True)
     replace_file(manager.file, manager.text, _FILE_MODE)

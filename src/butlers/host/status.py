@@ -212,8 +212,8 @@ def health(daemon: Running) -> tuple[str, dict[str, Any]]:
 def post(url: str, body: dict[str, Any], token: str, seconds: float) -> dict[str, Any]:
     """Send a request to the daemon and return its answer; Unavailable says why there is none."""
     try:
-        with _open(url, token, seconds, json.dumps(body).encode()) as reply:
-            answer: dict[str, Any] = json.loads(reply.read())
+        with _open(url, token, seconds, json.dumps(body).encode()) as answer:
+            return dict(json.loads(answer.read()))
     except urllib.error.HTTPError as refusal:
         with refusal:
             raise Unavailable(_explanation(refusal)) from None
@@ -224,7 +224,6 @@ def post(url: str, body: dict[str, Any], token: str, seconds: float) -> dict[str
             "the butlers stopped before they answered; start them with `butlers up`, and see "
             "`butlers logs` for the reason"
         ) from None
-    return answer
 
 
 def _explanation(refusal: urllib.error.HTTPError) -> str:

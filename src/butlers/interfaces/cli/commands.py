@@ -34,7 +34,13 @@ _OPTIONS = {
     "butler": ("--for-butler",),
     "everybody": ("--all",),
 }
-_ID = "The id, or at least its first 6 digits; the kind is optional."
+_REFERENCE = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[fact|rule|episode] ID",
+        help="The id, or at least its first 6 digits; the kind is optional.",
+    ),
+]
 _STDIN = " - reads standard input."
 
 
@@ -55,14 +61,12 @@ def lazy_group(help: str, shown: str, build: Callable[[], typer.Typer]) -> typer
     """Make a group whose commands are built on first use, so that help stays quick."""
 
     @cache
-    def built() -> TyperGroup:
-        group = typer.main.get_command(build())
-        assert isinstance(group, TyperGroup)
-        return group
+    def built() -> Any:
+        return typer.main.get_command(build())
 
     class Group(TyperGroup):
         def list_commands(self, ctx: Any) -> list[str]:
-            return built().list_commands(ctx)
+            return list(built().list_commands(ctx))
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
             return built().get_command(ctx, cmd_name)
@@ -143,8 +147,7 @@ def _fields(operation: "Operation") -> list[inspect.Parameter]:
     fields = dict(operation.fields)
     if "memory_id" in fields and "memory_type" in fields:
         del fields["memory_id"], fields["memory_type"]
-        argument = typer.Argument(metavar="[fact|rule|episode] ID", help=_ID)
-        arguments.append(_parameter("f_given", Annotated[list[str], argument]))
+        arguments.append(_parameter("f_given", _REFERENCE))
     for name, field in fields.items():
         if name in ("agent", "detail"):  # agent is an option of its own, detail follows from --json
             continue

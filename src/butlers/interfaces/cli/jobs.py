@@ -1,9 +1,9 @@
 """`butlers jobs` and `butlers cost`: scheduled jobs, their runs, and what the model cost."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -36,6 +36,7 @@ OwnButlerOption = Annotated[
     str | None, typer.Option("--butler", "-b", help="Which butler [default: general].")
 ]
 Row = dict[str, Any]
+T = TypeVar("T")
 _RUN = ("outcome", "took", "result")
 _NUMBERS = ("runs", "failed", "input_tokens", "output_tokens", "cost_usd")
 _LIMITS = {"runs": "daily_max_runs", "tokens": "daily_max_tokens", "cost_usd": "daily_max_cost_usd"}
@@ -68,8 +69,7 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run a job now, in this process, and print its result; exits 1 if it failed."""
-    chosen, directory = _chosen(context, butler, home)
-    done = with_butler(chosen, directory, lambda opened: opened.schedule().run_now(name))
+    done = _with_butler(context, butler, home, lambda opened: opened.schedule().run_now(name))
     if as_json:
         show_json(_fields(done))
     else:
@@ -89,9 +89,10 @@ def history(
     as_json: JsonOption = False,
 ) -> None:
     """List past runs, newest first."""
-    chosen, directory = _chosen(context, butler, home)
     names = [name] if name else []
-    runs = with_butler(chosen, directory, lambda opened: opened.schedule().history(names, limit))
+    runs = _with_butler(
+        context, butler, home, lambda opened: opened.schedule().history(names, limit)
+    )
     if as_json:
         show_json([_fields(run) for run in runs])
         return
@@ -109,20 +110,21 @@ def accept_clock(
 
     Cleanup and decay sweep pause when the clock jumps more than a day ahead.
     """
-    chosen, directory = _chosen(context, butler, home)
-    believed_at = with_butler(chosen, directory, lambda opened: opened.clock_watch.accept())
+    accepted_at = _with_butler(context, butler, home, lambda opened: opened.clock_watch.accept())
     if as_json:
-        show_json({"believed_at": believed_at})
+        show_json({"believed_at": accepted_at})
     else:
-        show_line(f"clock of {chosen} accepted: {to_the_second(believed_at)} UTC")
+        show_line(f"clock of {butler or context.obj[0]} accepted: {to_the_second(accepted_at)} UTC")
 
 
-def _chosen(
-    context: typer.Context, butler: str | None, home: Path | None
-) -> tuple[str, Path | None]:
-    """Take the options after the subcommand, else those before it."""
-    before: tuple[str, Path | None] = context.obj
-    return butler or before[0], home or before[1]
+def _with_butler(
+    context: typer.Context,
+    butler: str | None,
+    home: Path | None,
+    work: "Callable[[Butler], Awaitable[T]]",
+) -> T:
+    """Open the butler that the options after the subcommand name, else those before it."""
+    return with_butler(butler or context.obj[0], home or context.obj[1], work)
 
 
 def _show_runs(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -106,11 +106,10 @@ def doctor(home: HomeOption = None, as_json: JsonOption = False) -> None:
     findings = asyncio.run(examine(find_home(home)))
     if as_json:
         show_json([asdict(finding) for finding in findings])
-    else:
-        for finding in findings:
-            verdict = typer.style(f"{finding.verdict:8}", fg=_COLOURS[finding.verdict])
-            remedy = f"; {finding.remedy}" if finding.remedy else ""
-            typer.echo(f"{verdict} {finding.check}: {finding.message}{remedy}")
+    for finding in findings if not as_json else ():
+        verdict = typer.style(f"{finding.verdict:8}", fg=_COLOURS[finding.verdict])
+        remedy = f"; {finding.remedy}" if finding.remedy else ""
+        typer.echo(f"{verdict} {finding.check}: {finding.message}{remedy}")
     if any(finding.verdict is Severity.PROBLEM for finding in findings):
         raise typer.Exit(1)
 
@@ -124,11 +123,9 @@ def _home_status(home: "Home") -> dict[str, Any]:
     alerts = [asdict(alert) for alert in shortfalls(home.root, utc_now())]
     fields: dict[str, Any] = {"home": str(home.root), "sessions": alerts}
     served = status.homes_served(home)
-    if not served:
-        return {"status": "down", **fields}
     daemons = [_described(daemon) for daemon in map(status.running, served) if daemon is not None]
     if not daemons:
-        return {"status": "starting or stopping", **fields}
+        return {"status": "starting or stopping" if served else "down", **fields}
     word = next((each["status"] for each in daemons if each["status"] != "ok"), "ok")
     return {**fields, **daemons[0], "status": word, "others": daemons[1:]}
 
