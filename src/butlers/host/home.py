@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from butlers.atomic_files import draft_of
+from butlers.atomic_files import create_file
 from butlers.errors import Conflict, NotFound, Unavailable
 from butlers.forward import SOCKET_NAME
 from butlers.settings.files import load_butler
@@ -126,7 +126,7 @@ class Home:
         for directory in (self.root, self.butlers_directory, self.logs_directory):
             _make_directory(directory)
         with contextlib.suppress(FileExistsError):
-            _write_new(self.settings_file, home_toml())
+            _create_file(self.settings_file, home_toml())
 
     def create_butler(self, name: str, description: str = "") -> Path:
         """Write the settings file of a new butler; Conflict if there is one already."""
@@ -134,7 +134,7 @@ class Home:
         self.create()
         _make_directory(file.parent)
         try:
-            _write_new(file, butler_toml(name, description))
+            _create_file(file, butler_toml(name, description))
         except FileExistsError:
             raise Conflict(f"butler {name!r} exists already: {file}") from None
         return file
@@ -160,17 +160,9 @@ def _make_directory(directory: Path) -> None:
         directory.mkdir(mode=_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
 
 
-def _write_new(file: Path, text: str) -> None:
-    """Write a file in one step; FileExistsError if it exists."""
+def _create_file(file: Path, text: str) -> None:
     with _translated_os_errors(file, FileExistsError):
-        if os.path.lexists(file):
-            raise FileExistsError(file)
-        draft = draft_of(file, text)
-        try:
-            # Unlike a rename, a link never replaces what another process has just written.
-            os.link(draft, file)
-        finally:
-            draft.unlink()
+        create_file(file, text)
 
 
 @contextlib.contextmanager

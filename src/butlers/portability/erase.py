@@ -10,7 +10,6 @@ import base64
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -23,7 +22,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from butlers.atomic_files import draft_of, replace_file
+from butlers.atomic_files import create_file, replace_file
 from butlers.errors import InvalidInput, NotFound
 from butlers.host.butler import Butler
 from butlers.host.home import Home
@@ -232,10 +231,8 @@ def _key(home: Home) -> Ed25519PrivateKey:
         return _read(file)
     except FileNotFoundError:
         made = base64.b64encode(Ed25519PrivateKey.generate().private_bytes_raw()).decode()
-        draft = draft_of(file, f"{made}\n")
         with contextlib.suppress(FileExistsError):  # another process was quicker
-            os.link(draft, file)
-        draft.unlink()
+            create_file(file, f"{made}\n")
         return _read(file)
 
 

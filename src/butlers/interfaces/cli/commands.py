@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
 from typer.core import TyperGroup
@@ -44,15 +44,8 @@ _REFERENCE = Annotated[
 _STDIN = " - reads standard input."
 
 
-class Ask(Protocol):
-    """Performs an operation for a command."""
-
-    def __call__(
-        self, operation: "Operation", target: dict[str, Any], given: dict[str, Any]
-    ) -> Any:
-        """Return the answer as JSON data."""
-
-
+Ask = Callable[["Operation", dict[str, Any], dict[str, Any]], Any]
+"""Performs an operation, given its target and arguments; returns the answer as JSON data."""
 View = Callable[[Any, Mapping[str, Any]], None]
 """Prints an answer for people, given the arguments of the call."""
 

@@ -166,9 +166,9 @@ def size(count: int) -> str:
     return f"{count / 1e3:.1f} kB"
 
 
-def number(value: float | None, digits: int = 2) -> str:
+def number(value: float | None) -> str:
     """Format a score; a dash for none."""
-    return "–" if value is None else f"{value:.{digits}f}"
+    return "–" if value is None else f"{value:.2f}"
 
 
 def plain(value: Any) -> str:

@@ -1,7 +1,6 @@
 """`butlers export`, `import` and `erase`: move memories out, in, or delete them for good."""
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -213,20 +212,11 @@ def _lineage(opened: "Butler", tenant: str | None) -> "Lineage":
 @contextmanager
 def _written(file: str) -> Iterator[Callable[[bytes], object]]:
     """Open a private file for writing; it appears only once it is complete."""
-    import tempfile
+    from butlers.atomic_files import draft_of
 
     if file == "-":
         yield sys.stdout.buffer.write
         sys.stdout.buffer.flush()
-        return
-    target = Path(file)
-    handle, draft = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.absolute().parent)
-    try:
-        with open(handle, "wb") as stream:
+    else:
+        with draft_of(Path(file)) as stream:
             yield stream.write
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(draft, target)
-    except BaseException:
-        os.unlink(draft)
-        raise
