@@ -95,8 +95,8 @@ class EmbeddingEngine:
     def version(self) -> str:
         """Return a fingerprint of weights and tokenizer."""
         if self._directory is None:
-            return _fingerprint({Path(name): sha256 for name, sha256 in BUNDLED_SHA256.items()})
-        return _fingerprint(_local_files(self._directory))
+            return _fingerprint(BUNDLED_SHA256)
+        return _fingerprint({path.name: sha for path, sha in _local_files(self._directory).items()})
 
     @property
     def dimensions(self) -> int:
@@ -136,11 +136,10 @@ class EmbeddingEngine:
         return dict(zip(batch, self._loaded().encode(list(batch.values())), strict=True))
 
     def _loaded(self) -> "EmbeddingNetwork":
-        if self._network is None:
-            with self._loading:
-                if self._network is None:
-                    self._network = _load(self._directory)
-        return self._network
+        with self._loading:
+            if self._network is None:
+                self._network = _load(self._directory)
+            return self._network
 
 
 _engines: dict[Path | None, EmbeddingEngine] = {}
@@ -212,9 +211,8 @@ def _sha256(path: Path, size: int, mtime_ns: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _fingerprint(digests: Mapping[Path, str]) -> str:
-    named = sorted((path.name, digest) for path, digest in digests.items())
-    listing = "".join(f"{name}={digest};" for name, digest in named)
+def _fingerprint(digests: Mapping[str, str]) -> str:
+    listing = "".join(f"{name}={digest};" for name, digest in sorted(digests.items()))
     return f"sha256-{hashlib.sha256(listing.encode()).hexdigest()[:16]}"
 
 
@@ -227,10 +225,9 @@ def _bundled_files() -> dict[Path, str]:
             f"The embedding model's package {_DISTRIBUTION} is not installed. {_REINSTALL}"
         ) from error
     paths = {file.name: Path(str(file.locate())) for file in distribution.files or ()}
-    missing = [name for name in BUNDLED_SHA256 if name not in paths]
-    if missing:
+    for name in sorted(BUNDLED_SHA256.keys() - paths.keys()):
         raise Unavailable(
-            f"The package {_DISTRIBUTION} {distribution.version} has no {missing[0]}. {_REINSTALL}"
+            f"The package {_DISTRIBUTION} {distribution.version} has no {name}. {_REINSTALL}"
         )
     digests = _digests([paths[name] for name in BUNDLED_SHA256], _REINSTALL)
     for path, digest in digests.items():

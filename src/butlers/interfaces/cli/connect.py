@@ -56,9 +56,7 @@ _NEXT = {
         "Codex reads project settings only in trusted projects; it asks when it starts.",
     ),
 }
-_ALWAYS = (
-    "Sessions are always recorded. They get context from memory while the butlers are running."
-)
+_ALWAYS = "Sessions are always recorded. They get context while the butlers are running."
 _TRIES = 4
 _OFFER = (
     "No language model consolidates sessions yet. --consolidate agent lets this agent do it with "

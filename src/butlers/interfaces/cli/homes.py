@@ -4,6 +4,7 @@ import os
 import shlex
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -133,14 +134,12 @@ async def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] 
     grant = TokenGrant(settings.butler.tenant, "first start", rights=Right.OPERATE)
     record, token = new_token(name, grant, utc_now())
     tokens = home_tokens(home)
-    try:
-        if home.tokens_file.exists() or await tokens.list_all():
-            return None
-        await tokens.keep(record)
-        tokens.add([])  # so that the file shows it had one, even if revoked or shared
-    except ButlersError:  # of a butler whose database is away
-        return None
-    return name, token
+    with suppress(ButlersError):  # of a butler whose database is away
+        if not home.tokens_file.exists() and not await tokens.list_all():
+            await tokens.keep(record)
+            tokens.add([])  # so that the file shows it had one, even if revoked or shared
+            return name, token
+    return None
 
 
 def _welcome(

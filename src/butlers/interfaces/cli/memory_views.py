@@ -80,24 +80,23 @@ def _counts(counts: Mapping[str, Row], _: Row) -> None:
 
 
 def _consolidation(report: Row, given: Row) -> None:
-    if not report["dry_run"]:
+    if report["dry_run"]:
+        waiting = f"nothing consolidated, {report['episodes_processed']} waiting"
+        remedy = "no language model is configured; set runtime.kind in butler.toml"
+        show_line(f"{waiting}: {remedy}")
+    else:
         _anything(report, given)
-        return
-    show_line(
-        f"nothing consolidated, {report['episodes_processed']} waiting: no language model is "
-        "configured; set runtime.kind in butler.toml"
-    )
 
 
 def _rule(rule: Row, _: Row) -> None:
-    counted = f"{rule['success_count']} helpful, {rule['harmful_count']} harmful"
-    show_line(
-        f"{rule['maturity']}, effectiveness {number(rule['effectiveness_score'])} "
-        f"({counted}): {excerpt(rule)}"
-    )
+    marks = f"{rule['success_count']} helpful, {rule['harmful_count']} harmful"
+    effectiveness = number(rule["effectiveness_score"])
+    show_line(f"{rule['maturity']}, effectiveness {effectiveness} ({marks}): {excerpt(rule)}")
 
 
 def _page(show_items: View) -> View:
+    """Print the items of a page, and how to get the next one."""
+
     def show(page: Row, given: Row) -> None:
         show_items(page["items"], given)
         if page["next_cursor"]:
@@ -116,6 +115,10 @@ def _rows(if_empty: str, *columns: str) -> View:
         show_table(titles, cells, wraps=("content",))
 
     return show
+
+
+def _listing(*columns: str) -> View:
+    return _page(_rows("nothing found", *columns))
 
 
 def _cell(name: str, value: Any) -> str:
@@ -241,14 +244,10 @@ VIEWS: Mapping[str, View] = {
     "get_links": _rows(
         "no links", "source_type", "source_id", "relation", "target_type", "target_id"
     ),
-    "list_facts": _page(_rows("nothing found", "id", "state", "subject", "predicate", "content")),
-    "list_rules": _page(_rows("nothing found", "id", "state", "maturity", "content")),
-    "list_episodes": _page(
-        _rows("nothing found", "id", "created_at", "consolidation_status", "content")
-    ),
-    "list_entities": _page(
-        _rows("nothing found", "id", "entity_type", "canonical_name", "aliases", "active_facts")
-    ),
+    "list_facts": _listing("id", "state", "subject", "predicate", "content"),
+    "list_rules": _listing("id", "state", "maturity", "content"),
+    "list_episodes": _listing("id", "created_at", "consolidation_status", "content"),
+    "list_entities": _listing("id", "entity_type", "canonical_name", "aliases", "active_facts"),
     "list_conflicts": _page(_conflicts),
     "activity": _page(show_events),
     "stats": _counts,
