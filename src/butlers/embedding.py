@@ -80,6 +80,8 @@ class EmbeddingEngine:
     in a batch, its values differ by up to 2e-8.
     """
 
+    dimensions = DIMENSIONS
+
     def __init__(self, model_directory: Path | None = None) -> None:
         self._directory = model_directory
         self._network: EmbeddingNetwork | None = None
@@ -97,11 +99,6 @@ class EmbeddingEngine:
         if self._directory is None:
             return _fingerprint(BUNDLED_SHA256)
         return _fingerprint({path.name: sha for path, sha in _local_files(self._directory).items()})
-
-    @property
-    def dimensions(self) -> int:
-        """Return the length of a vector."""
-        return DIMENSIONS
 
     def embed(self, text: str | None) -> list[float]:
         """Embed one text; an empty one, or None, is embedded as a single space."""

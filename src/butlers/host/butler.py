@@ -51,13 +51,14 @@ class Butler:
     ) -> None:
         self.settings = settings
         self.name = settings.butler.name
+        self.home: Home = server.home
         self._server = server
         self._known = known
         self._clock = clock
         limits, section = limits_of(settings)
         account = BudgetAccount.MODULES
         self.spending = Spending(lambda: self.database, limits, clock, account, section)
-        self._directory = server.home.butler_directory(self.name)
+        self._directory = self.home.butler_directory(self.name)
         self.storage = Storage(lambda: self.database)
         self.clock_watch = ClockWatch(lambda: self.database, clock, witness)
         self.limiter = ConcurrencyLimiter()
@@ -83,11 +84,6 @@ class Butler:
             raise Unavailable(f"the database of butler {self.name} is not open")
         return self._database
 
-    @property
-    def home(self) -> Home:
-        """Return the home of the butler."""
-        return self._server.home
-
     async def scrub(self) -> list[str]:
         """Rewrite the tables without deleted rows; return those that could not be rewritten."""
         assert self._access is not None, f"butler {self.name} has not started"
@@ -109,8 +105,8 @@ class Butler:
         """Return what runs sessions of this butler with a memory."""
         chosen = settings or self.settings
         model = session_model(chosen, lambda: self.database)
-        log, tokens = self.session_log, self.session_tokens
-        return Spawner(chosen, self._directory, memory, model, log, tokens)
+        records, tokens = self.session_log, self.session_tokens
+        return Spawner(chosen, self._directory, memory, model, records, tokens)
 
     def settings_now(self) -> ButlerSettings:
         """Return the settings with `runtime` read anew, so that a change needs no restart."""
@@ -135,7 +131,7 @@ class Butler:
         """Return the memory of a started butler; Unavailable if it has none."""
         module = self.module(MemoryModule.name)
         if not isinstance(module, MemoryModule):
-            raise Unavailable(f"butler {self.name} has another kind of memory, without this one")
+            raise Unavailable(f"butler {self.name} has another memory module, which cannot do this")
         return module.memory
 
     def module(self, name: str) -> Module:
@@ -194,9 +190,7 @@ class Butler:
 
     async def health(self) -> dict[str, Health]:
         """Return each module's health; one that does not answer is not ok."""
-        failed = {
-            name: Health(ok=False, details={"error": why}) for name, why in self.failures.items()
-        }
+        failed = {name: _unwell(reason) for name, reason in self.failures.items()}
         return failed | {module.name: await self._health_of(module) for module in self._started}
 
     async def notes(self) -> list[str]:
@@ -265,15 +259,19 @@ class Butler:
             async with asyncio.timeout(_HEALTH_SECONDS):
                 return await module.health()
         except TimeoutError:
-            return Health(ok=False, details={"error": f"no answer in {_HEALTH_SECONDS:g} seconds"})
+            return _unwell(f"no answer in {_HEALTH_SECONDS:g} seconds")
         except ButlersError as error:
-            return Health(ok=False, details={"error": str(error)})
+            return _unwell(str(error))
 
     def _count_run(self, job: str, outcome: RunOutcome) -> None:
         # Only a process that runs jobs pays for the import.
         from butlers import metrics  # noqa: PLC0415
 
         metrics.JOB_RUNS.labels(self.name, job, outcome).inc()
+
+
+def _unwell(reason: str) -> Health:
+    return Health(ok=False, details={"error": reason})
 
 
 def _reason(error: BaseException) -> str:

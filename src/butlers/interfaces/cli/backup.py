@@ -157,24 +157,20 @@ def _manifest_fields(manifest: "Manifest") -> dict[str, Any]:
 def _show(manifest: "Manifest") -> None:
     rows = [f"{butler} {stored.rows:,}" for butler, stored in manifest.databases.items()]
     show_fields(
-        [
-            ("made", f"{to_the_second(manifest.made_at)} UTC by version {manifest.version}"),
-            ("of", f"{manifest.home} on {manifest.host}"),
-            ("rows", ", ".join(rows) or "none"),
-        ]
+        ("made", f"{to_the_second(manifest.made_at)} UTC by version {manifest.version}"),
+        ("of", f"{manifest.home} on {manifest.host}"),
+        ("rows", ", ".join(rows) or "none"),
     )
 
 
 def _show_belongings(home: "Home", name: str, belongings: "Belongings") -> None:
     memories = ", ".join(f"{count:,} {kind}" for kind, count in belongings.memories.items())
     show_fields(
-        [
-            ("memories", memories),
-            ("files", ", ".join(belongings.files)),
-            ("schedule", ", ".join(belongings.schedule) or "none"),
-            ("tokens", ", ".join(token.id for token in belongings.tokens) or "none"),
-            ("sessions", f"{len(belongings.sessions)} spooled"),
-        ]
+        ("memories", memories),
+        ("files", ", ".join(belongings.files)),
+        ("schedule", ", ".join(belongings.schedule) or "none"),
+        ("tokens", ", ".join(token.id for token in belongings.tokens) or "none"),
+        ("sessions", f"{len(belongings.sessions)} spooled"),
     )
     for agent in belongings.connections:
         where = ["--project", agent.project] if agent.project else ["--scope", "user"]

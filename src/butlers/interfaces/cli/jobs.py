@@ -74,7 +74,7 @@ def run(
         show_json(_fields(done))
     else:
         show_line(f"{done.job}: {done.outcome} in {_took(done)}")
-        show_fields(_filled({"reason": done.error} | (done.result or {})))
+        show_fields(*_filled({"reason": done.error} | (done.result or {})))
     if done.outcome == "failed":
         raise typer.Exit(1)
 

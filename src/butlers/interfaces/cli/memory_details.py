@@ -36,8 +36,7 @@ def show_memory(memory: Row, _: Row) -> None:
     first = [name for name in _FIRST_FIELDS if name in memory]
     rest = [name for name in memory if name not in (*first, *_STATE_FIELDS)]
     fields = [(name, field_value(name, memory[name])) for name in (*first, *rest)]
-    fields.insert(len(first), ("state", _state(memory)))
-    show_fields([(name.replace("_", " "), value) for name, value in fields if value])
+    show_fields(*fields[: len(first)], ("state", _state(memory)), *fields[len(first) :])
 
 
 def field_value(name: str, value: Any) -> str:
@@ -57,7 +56,7 @@ def _state(memory: Row) -> str:
 def show_explanation(answer: Row, _: Row) -> None:
     """Print where a memory came from, what it is based on and what became of it."""
     memory = answer["memory"]
-    fields = [
+    show_fields(
         (answer["memory_type"], f"{memory['id']}\n{excerpt(memory)}"),
         ("state", _state(memory)),
         ("valid", _window(memory, answer.get("holds"))),
@@ -76,8 +75,7 @@ def show_explanation(answer: Row, _: Row) -> None:
         ("used", _times(answer["reference_count"])),
         ("fades", when(answer["fades_at"])),
         ("expires", when(answer["expires_at"])),
-    ]
-    show_fields([(name, value) for name, value in fields if value])
+    )
 
 
 def _window(memory: Row, holds: bool | None) -> str:
@@ -209,8 +207,7 @@ def show_verification(answer: Row, _: Row) -> None:
     verdict = "intact" if answer["intact"] else f"not intact, {answer['faulty']:,} faults"
     show_line(f"{answer['events']:,} events{erased}: {verdict}")
     since = answer["since_head"]
-    heads = [("head", answer["head"]), ("since that head", since and f"{since:,} events")]
-    show_fields([(name, value) for name, value in heads if value])
+    show_fields(("head", answer["head"]), ("since that head", since and f"{since:,} events"))
     if answer["intact"]:
         return
     rows = [

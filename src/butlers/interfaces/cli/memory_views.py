@@ -65,8 +65,7 @@ def _cells(memory: Row) -> list[str]:
 
 
 def _fields(answer: Row, _: Row) -> None:
-    fields = [(name, field_value(name, value)) for name, value in answer.items()]
-    show_fields([(name.replace("_", " "), value) for name, value in fields if value])
+    show_fields(*((name, field_value(name, value)) for name, value in answer.items()))
 
 
 def _counts(counts: Mapping[str, Row], _: Row) -> None:

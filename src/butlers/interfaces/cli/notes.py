@@ -111,13 +111,11 @@ def _stats(stats: Row, _: Row) -> None:
     categories = ", ".join(f"{name} {count}" for name, count in stats["categories"].items())
     file = stats["file"]
     show_fields(
-        [
-            ("notes", f"{stats['notes']}, and {stats['archived']} archived"),
-            ("categories", categories or "none"),
-            ("last change", f"{stats['last_change'] or 'never'} (UTC)"),
-            ("file", f"{file['path']}, {file['bytes']} bytes"),
-            ("in the file", f"{file['notes']} notes of {file['agents']} agents"),
-        ]
+        ("notes", f"{stats['notes']}, and {stats['archived']} archived"),
+        ("categories", categories or "none"),
+        ("last change", f"{stats['last_change'] or 'never'} (UTC)"),
+        ("file", f"{file['path']}, {file['bytes']} bytes"),
+        ("in the file", f"{file['notes']} notes of {file['agents']} agents"),
     )
 
 

@@ -78,10 +78,11 @@ def show_table(
         typer.echo(_printable("  ".join(padded).rstrip()))
 
 
-def show_fields(fields: Sequence[tuple[str, str]]) -> None:
-    """Print names and values; further lines of a value are indented."""
-    width = max((len(name) for name, _ in fields), default=0)
-    for name, value in fields:
+def show_fields(*fields: tuple[str, str]) -> None:
+    """Print names and values, except empty ones; further lines of a value are indented."""
+    filled = [(name.replace("_", " "), value) for name, value in fields if value]
+    width = max((len(name) for name, _ in filled), default=0)
+    for name, value in filled:
         first, *more = visible(value).split("\n")
         label = typer.style(name.ljust(width), bold=True) if on_terminal() else name.ljust(width)
         for line in (f"{label}  {first}", *(f"{'':{width}}  {line}" for line in more)):

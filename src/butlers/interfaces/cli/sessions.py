@@ -111,7 +111,7 @@ def show_session(
     if as_json:
         show_json(record.shown())
         return
-    show_fields([(key.replace("_", " "), _plain(value)) for key, value in record.shown().items()])
+    show_fields(*((name, _plain(value)) for name, value in record.shown().items()))
 
 
 def _ask_daemon(

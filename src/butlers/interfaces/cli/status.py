@@ -149,13 +149,11 @@ def _show_daemon(home: "Home", report: dict[str, Any]) -> None:
         show_line(f"the butlers of {home.root} are {report['status']}; try again in a moment")
         return
     show_fields(
-        [
-            ("status", report["status"]),
-            ("address", report["url"]),
-            ("home", report["home"]),
-            ("process", f"{report['pid']}, version {report['version'] or 'unknown'}"),
-            ("since", _since(report["started_at"]) if report["started_at"] else "unknown"),
-        ]
+        ("status", report["status"]),
+        ("address", report["url"]),
+        ("home", report["home"]),
+        ("process", f"{report['pid']}, version {report['version'] or 'unknown'}"),
+        ("since", _since(report["started_at"]) if report["started_at"] else "unknown"),
     )
     rows = [[name, _health(butler)] for name, butler in report["butlers"].items()]
     show_table(("butler", "health"), rows, wraps=("health",))
