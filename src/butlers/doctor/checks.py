@@ -83,7 +83,9 @@ def _failed(check: str, error: Exception) -> Finding:
         return problem(check, str(error))
     if isinstance(error, OSError):
         return problem(check, f"{error.filename or 'the system'}: {error.strerror or error}")
-    return problem(check, f"the check itself failed ({type(error).__name__})", "report this")
+    return problem(
+        check, f"the check itself failed ({type(error).__name__})", "report this as a bug"
+    )
 
 
 def _python() -> Iterator[Finding]:

@@ -13,26 +13,16 @@ from butlers.auth.tokens import acting_tenant
 from butlers.host.home import FIRST_BUTLER, Home
 from butlers.host.hosting import opened_butler
 from butlers.interfaces.methods import Methods
-from butlers.memory.flows.batch import StoredBatch
-from butlers.memory.flows.context import Context
-from butlers.memory.flows.entity_merge import MergeReport
-from butlers.memory.flows.recall import Recalled
-from butlers.memory.flows.results import StoredEpisode, StoredFact, StoredRule
+from butlers.memory.flows.batch import StoredBatch as StoredBatch
+from butlers.memory.flows.context import Context as Context
+from butlers.memory.flows.entity_merge import MergeReport as MergeReport
+from butlers.memory.flows.recall import Recalled as Recalled
+from butlers.memory.flows.results import StoredEpisode as StoredEpisode
+from butlers.memory.flows.results import StoredFact as StoredFact
+from butlers.memory.flows.results import StoredRule as StoredRule
 from butlers.memory.model import Lineage, MemoryRef
 from butlers.memory.operations import OperationContext
 from butlers.module import request_id as checked_request_id
-
-__all__ = [
-    "ButlerMemory",
-    "Context",
-    "MergeReport",
-    "Recalled",
-    "StoredBatch",
-    "StoredEpisode",
-    "StoredFact",
-    "StoredRule",
-    "open_memory",
-]
 
 
 class ButlerMemory(Methods):

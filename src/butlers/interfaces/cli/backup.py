@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 def backup(
     file: Annotated[
         Path | None,
-        typer.Argument(help="File or directory to write to [default: as [backup] says]."),
+        typer.Argument(help="File or directory to write to [default: as set in [backup]]."),
     ] = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the whole home into one file; it can stay in use meanwhile.
+    """Write the whole home into one file. The butlers can keep running.
 
-    The file holds databases, notes, settings and spooled sessions. Keep it as private as the
-    memories in it; of tokens it holds only hashes.
+    The file holds databases, notes, settings and spooled sessions. Keep it private: it holds your
+    memories. Of tokens it holds only hashes.
     """
     made = run(_make(find_home(home).checked(), file, _progress(as_json)))
     fields = _manifest_fields(made.manifest) | {"file": str(made.file), "bytes": made.bytes}
@@ -71,8 +71,7 @@ def restore(
 ) -> None:
     """Restore a backup into an empty home, here or on another machine.
 
-    The backup is checked first and every row is counted afterwards. If it is interrupted, run it
-    again.
+    It checks the backup first and counts every row afterwards. If it is interrupted, run it again.
     """
     from butlers.backup import restore_home
 
@@ -98,9 +97,10 @@ def remove(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove a butler and everything it remembers. What will be removed is shown first.
+    """Remove a butler and everything it remembers.
 
-    Stop the home first. A backup of the home is made before anything is removed.
+    Stop the butlers first. The command shows what it will remove, asks, and makes a backup of the
+    home before it removes anything.
     """
     from butlers.host import removal
     from butlers.host.status import alone

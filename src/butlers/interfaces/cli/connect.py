@@ -79,7 +79,8 @@ def connect(
 ) -> None:
     """Connect an agent: register a butler's MCP server and its session hooks.
 
-    The changes are shown first. Existing settings are kept. Running it again changes nothing.
+    It shows the changes and asks before it writes them. Existing settings stay. Running it again
+    changes nothing.
     """
     from butlers.host.home import butler_settings
     from butlers.host.home_tokens import ensure_hook_token

@@ -4,7 +4,7 @@ import typer
 
 from butlers.interfaces.cli.options import HomeOption, NameArgument, example, find_home
 
-app = typer.Typer(help="The databases behind the butlers.", no_args_is_help=True)
+app = typer.Typer(help="Reach and move the butlers' databases.", no_args_is_help=True)
 
 
 @app.command("url", epilog=example('psql "$(butlers db url general)"'))

@@ -176,7 +176,7 @@ def cost(
 ) -> None:
     """Show what the language model cost per day (UTC), and what is left of today's budget.
 
-    Tokens and dollars are those the runtime reports; not every runtime does.
+    Tokens and dollars are as the runtime reports them; some runtimes report none.
     """
     from butlers.jobs.spending import amount
 

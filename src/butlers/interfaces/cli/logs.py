@@ -11,7 +11,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from butlers.errors import NotFound
-from butlers.interfaces.cli.options import HomeOption, find_home
+from butlers.interfaces.cli.options import HomeOption, JsonOption, find_home
 from butlers.interfaces.cli.output import show_line
 
 _LOOK_AGAIN_SECONDS = 0.2
@@ -25,13 +25,11 @@ def logs(
     ] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many past lines.")] = 50,
     home: HomeOption = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the raw JSON lines, for scripts.")
-    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show the log of the daemon, newest line last. Times are UTC.
 
-    The log holds no tokens and no content of memories: both are masked before a line is written.
+    The log holds no tokens and no contents of memories: both are masked.
     """
     file = find_home(home).log_file
     try:

@@ -84,7 +84,7 @@ def import_memories(
 ) -> None:
     """Import memories: an export of butlers, PAM, ChatGPT, Claude, mem0, or Markdown files.
 
-    The whole file is checked before anything is written. Importing it twice changes nothing.
+    It checks the whole file before it writes anything. Importing a file twice changes nothing.
     """
     from dataclasses import asdict
 

@@ -9,6 +9,7 @@ from butlers.interfaces.cli.options import (
     ButlerOption,
     HomeOption,
     JsonOption,
+    LowTrustOption,
     example,
     find_home,
     home_of,
@@ -40,9 +41,7 @@ def new(
     expires: Annotated[
         str, typer.Option(help="When it expires: 12h, 90d, 8w or a date such as 2030-12-31.")
     ] = "",
-    low_trust: Annotated[
-        bool, typer.Option("--low-trust", help="Trust its holder's statements less than yours.")
-    ] = False,
+    low_trust: LowTrustOption = False,
     scope: Annotated[
         list[str] | None,
         typer.Option(
