@@ -35,10 +35,7 @@ def replace_file(file: Path, text: str, mode: int = PRIVATE) -> None:
 
 
 def create_file(file: Path, text: str) -> None:
-    """Write a file that does not exist yet; of two processes that try, one succeeds.
-
-    FileExistsError if it exists, even as a broken link.
-    """
+    """Write a new file in one step; FileExistsError if it exists, even as a broken link."""
     if os.path.lexists(file):
         raise FileExistsError(file)
     # Unlike a rename, a link never replaces what another process has just written.

@@ -1,7 +1,4 @@
-"""Load `butlers_cluster`, the package for Citus clusters; nothing else imports it.
-
-Without it, everything but its commands works.
-"""
+"""Load `butlers_cluster`, the package for Citus; without it, all but its commands works."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

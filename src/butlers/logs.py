@@ -1,8 +1,4 @@
-"""Logging: readable on a terminal, JSON elsewhere.
-
-Lines have butler, tenant and request id where they are known. Contents of memories and secrets are
-never logged: the last processors blank them.
-"""
+"""Log readably on a terminal, as JSON elsewhere; secrets and contents of memories are blanked."""
 
 import logging
 import os
@@ -28,10 +24,7 @@ _FILE_BYTES, _OLD_FILES = 5_000_000, 3
 def configure(
     level: str = "info", stream: TextIO | None = None, log_file: Path | None = None
 ) -> None:
-    """Configure logging of the process, libraries included.
-
-    With `log_file`, lines are also written there as JSON, to a limited number of files.
-    """
+    """Configure logging of the process, libraries included; with `log_file`, also into files."""
     number = logging.getLevelNamesMapping()[level.upper()]
     root = logging.getLogger()
     for handler in root.handlers:

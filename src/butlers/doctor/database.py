@@ -14,12 +14,7 @@ from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.db.login import RUNTIME_ROLE, login_of, signs_in
 from butlers.db.migrate import WAY_OUT, current_revisions, retired_revisions
 from butlers.db.postgres import Access, Database
-from butlers.db.provision import (
-    can_set_role,
-    check_server,
-    connected,
-    external_access,
-)
+from butlers.db.provision import can_set_role, check_server, connected, external_access
 from butlers.db.upgrade import head_revision
 from butlers.doctor import Finding, Severity, ok, problem, warning
 from butlers.embedding import get_embedding_engine

@@ -190,10 +190,7 @@ async def _recovered(butler: Butler, stop: asyncio.Event) -> None:
 
 
 class _Stop:
-    """Handles SIGINT and SIGTERM: cancels a start under way, else asks the server to finish.
-
-    Behind a balancer, readiness is withdrawn first. A second signal does not wait for clients.
-    """
+    """Handles SIGINT and SIGTERM: cancels a start, or drains and finishes; twice waits for none."""
 
     def __init__(self, drain_seconds: float = 0.0) -> None:
         self.server: HttpServer | None = None

@@ -35,13 +35,9 @@ _REMEDIES = {
     errno.EACCES: "you may not listen on port {port}; choose one above 1023 with --port N",
     errno.EADDRNOTAVAIL: "{host} is not an address of this machine; choose another with --host",
 }
-
-
 _BACKLOG = 1024
 FINISH_SECONDS, FINISH_BEHIND_BALANCER_SECONDS = 3, 30
 """How long a stop waits for running requests; behind a balancer none may be lost."""
-
-
 Pages: TypeAlias = Callable[[AppState], Starlette]
 """Makes the application for every path that is not handled here."""
 
@@ -72,10 +68,7 @@ def build_app(app_state: AppState, settings: ServerSection, pages: Pages | None)
 
 
 def _mcp_route(name: str, server: ButlerMCP, guard: TransportSecuritySettings) -> Route:
-    """Route exactly one path, so that the other paths of a butler are for pages.
-
-    Requests are stateless: the next may come to another process, or to a restarted one.
-    """
+    """Route exactly one path, without state: the next request may come to another process."""
     path = f"/butlers/{name}/mcp"
     app = server.streamable_http_app(
         streamable_http_path=path, transport_security=guard, stateless_http=True
@@ -150,11 +143,7 @@ MOST_UNFINISHED = 200
 
 
 class PatientProtocol(H11Protocol):
-    """uvicorn's protocol with a deadline for each request.
-
-    uvicorn waits for ever for the rest of a request. Here a request has to be complete in time, and
-    only the newest unfinished ones are waited for.
-    """
+    """uvicorn's protocol with a deadline per request; too many unfinished ones drop the oldest."""
 
     seconds: ClassVar[float]
     unfinished: ClassVar[dict["PatientProtocol", asyncio.TimerHandle]]

@@ -33,17 +33,9 @@ ScopeOption = Annotated[For, typer.Option(help="Write to the project's settings,
 ProjectOption = Annotated[
     Path | None, typer.Option("--project", help="The project's directory [default: this one].")
 ]
-StartOption = Annotated[
-    bool, typer.Option("--start", help="Let the hooks start the butlers when they are not running.")
-]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")]
 Reader = Literal["agent", "runtime"]
-ConsolidateOption = Annotated[
-    Reader | None,
-    typer.Option(
-        help="Who consolidates sessions: the agent itself, or its command line run by the butler."
-    ),
-]
+_READER_HELP = "Who consolidates sessions: the agent itself, or its command line run by the butler."
 
 _NEXT = {
     "claude-code": (
@@ -70,10 +62,12 @@ def connect(
     butler: ButlerOption = "general",
     scope: ScopeOption = "project",
     project: ProjectOption = None,
-    start: StartOption = False,
+    start: Annotated[
+        bool, typer.Option("--start", help="Let the hooks start the butlers if they do not run.")
+    ] = False,
     yes: YesOption = False,
     show: PrintOption = False,
-    consolidate: ConsolidateOption = None,
+    consolidate: Annotated[Reader | None, typer.Option(help=_READER_HELP)] = None,
     low_trust: LowTrustOption = False,
     home: HomeOption = None,
 ) -> None:

@@ -44,8 +44,7 @@ def up(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     allow_remote: Annotated[
-        bool,
-        typer.Option("--allow-remote", help="Allow a --host that other machines can reach."),
+        bool, typer.Option("--allow-remote", help="Allow a --host that other machines can reach.")
     ] = False,
 ) -> None:
     """Start every butler of the home and serve them until Ctrl-C.
@@ -187,10 +186,7 @@ def _program() -> list[str]:
 
 
 @service_app.command("install", epilog=example("butlers service install --print"))
-def install_service(
-    show: PrintOption = False,
-    home: HomeOption = None,
-) -> None:
+def install_service(show: PrintOption = False, home: HomeOption = None) -> None:
     """Start the butlers now and at every login; no root needed.
 
     Run it again to update the service.

@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
 Lines = Iterator[tuple[int, bytes]]
 """Lines of a file that are not blank, each with its number."""
-FileArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE", help="One memory per line, as a JSON object. - reads standard input."
-    ),
-]
+_FILE_HELP = "One memory per line, as a JSON object. - reads standard input."
 _PROJECT = "project "
 _NOT_THERE = {
     "get": "{kind}",
@@ -122,7 +117,7 @@ def _refuse_empty(operation: "Operation", answer: Any, butler: str, given: dict[
 
 
 def store_batch(
-    f_memories: FileArgument,
+    f_memories: Annotated[str, typer.Argument(metavar="FILE", help=_FILE_HELP)],
     butler: ButlerOption = "general",
     home: HomeOption = None,
     tenant: TenantOption = None,

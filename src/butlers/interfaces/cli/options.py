@@ -69,10 +69,7 @@ def run(work: "Coroutine[Any, Any, T]", log_level: str = "error") -> T:
 
 
 def with_butler(name: str, home: Path | None, work: "Callable[[Butler], Awaitable[T]]") -> T:
-    """Open a butler, do some work with it and close it.
-
-    A database server that runs is joined; otherwise it is started for this command.
-    """
+    """Open a butler, starting its database server if needed; do some work and close it."""
     from butlers.host.hosting import opened_butler
 
     async def open_and_work() -> T:

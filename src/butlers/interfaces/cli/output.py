@@ -1,8 +1,4 @@
-"""Print tables, fields and JSON, and format values for people.
-
-A terminal gets coloured tables, anything else plain aligned text. Control characters in stored
-text are escaped in both.
-"""
+"""Print tables, fields and JSON for people, with control characters in stored text escaped."""
 
 import json
 import re

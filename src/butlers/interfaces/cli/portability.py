@@ -20,13 +20,7 @@ from butlers.interfaces.cli.options import (
     find_home,
     with_butler,
 )
-from butlers.interfaces.cli.output import (
-    progress_bar,
-    show_json,
-    show_line,
-    show_table,
-    visible,
-)
+from butlers.interfaces.cli.output import progress_bar, show_json, show_line, show_table, visible
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -34,27 +28,12 @@ if TYPE_CHECKING:
     from butlers.host.butler import Butler
     from butlers.memory.model import Lineage
 
-FileArgument = Annotated[
-    str, typer.Argument(metavar="FILE", help="Where to write. - writes to stdout.")
-]
-FormatOption = Annotated[
-    str, typer.Option("--format", help="butlers (complete), or pam (Portable AI Memory 1.0).")
-]
-SourceArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="An export file, or a folder of Markdown.")
-]
-FromOption = Annotated[
-    str | None,
-    typer.Option(
-        "--from",
-        help="butlers, pam, chatgpt, claude, mem0 or markdown [default: detected].",
-    ),
-]
-
 
 def export(
-    file: FileArgument,
-    format: FormatOption = "butlers",
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - is stdout.")],
+    format: Annotated[
+        str, typer.Option("--format", help="butlers (complete), or pam (Portable AI Memory 1.0).")
+    ] = "butlers",
     butler: ButlerOption = "general",
     home: HomeOption = None,
     tenant: TenantOption = None,
@@ -75,8 +54,15 @@ def export(
 
 
 def import_memories(
-    source: SourceArgument,
-    from_: FromOption = None,
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE", help="An export file, or a folder of Markdown.")
+    ],
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from", help="butlers, pam, chatgpt, claude, mem0 or markdown [default: detected]."
+        ),
+    ] = None,
     butler: ButlerOption = "general",
     home: HomeOption = None,
     tenant: TenantOption = None,
@@ -92,15 +78,11 @@ def import_memories(
 
     async def run(opened: "Butler") -> Any:
         with progress_bar() as update:
-            return await imported(
-                opened,
-                source,
-                from_,
-                _lineage(opened, tenant),
-                lambda step, done, total: update(
-                    description=step, completed=done, total=total or None
-                ),
-            )
+
+            def on_step(step: str, done: int, total: int) -> None:
+                update(description=step, completed=done, total=total or None)
+
+            return await imported(opened, source, from_, _lineage(opened, tenant), on_step)
 
     done = with_butler(butler, home, run)
     if as_json:

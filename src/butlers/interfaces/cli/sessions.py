@@ -22,6 +22,7 @@ from butlers.interfaces.cli.options import (
     with_butler,
 )
 from butlers.interfaces.cli.output import (
+    plain,
     short_id,
     show_fields,
     show_json,
@@ -166,13 +167,10 @@ def _row(record: "SessionRecord") -> list[str]:
 
 
 def _plain(value: Any) -> str:
-    match value:
-        case None | "" | []:
-            return "–"
-        case bool():
-            return "yes" if value else "no"
-        case datetime():
-            return to_the_second(value)
-        case list():
-            return "\n".join(value)
-    return str(value)
+    if value in (None, "", []):
+        return "–"
+    if isinstance(value, datetime):
+        return to_the_second(value)
+    if isinstance(value, list):
+        return "\n".join(value)
+    return plain(value) if isinstance(value, bool) else str(value)
