@@ -80,6 +80,8 @@ class EmbeddingEngine:
     in a batch, its values differ by up to 2e-8.
     """
 
+    dimensions = DIMENSIONS
+
     def __init__(self, model_directory: Path | None = None) -> None:
         self._directory = model_directory
         self._network: EmbeddingNetwork | None = None
@@ -95,13 +97,8 @@ class EmbeddingEngine:
     def version(self) -> str:
         """Return a fingerprint of weights and tokenizer."""
         if self._directory is None:
-            return _fingerprint({Path(name): sha256 for name, sha256 in BUNDLED_SHA256.items()})
-        return _fingerprint(_local_files(self._directory))
-
-    @property
-    def dimensions(self) -> int:
-        """Return the length of a vector."""
-        return DIMENSIONS
+            return _fingerprint(BUNDLED_SHA256)
+        return _fingerprint({path.name: sha for path, sha in _local_files(self._directory).items()})
 
     def embed(self, text: str | None) -> list[float]:
         """Embed one text; an empty one, or None, is embedded as a single space."""
@@ -109,9 +106,9 @@ class EmbeddingEngine:
 
     def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]:
         """Embed texts, in their order."""
-        vectors: dict[int, list[float]] = {}
+        vectors = dict[int, list[float]]()
         for batch in self._plan(texts):
-            vectors.update(self._encode(batch))
+            vectors |= self._encode(batch)
         return [vectors[position] for position in range(len(texts))]
 
     async def embed_async(self, text: str | None) -> list[float]:
@@ -120,9 +117,9 @@ class EmbeddingEngine:
 
     async def embed_batch_async(self, texts: Sequence[str | None]) -> list[list[float]]:
         """Embed texts on the embedding thread, which others may use between two batches."""
-        vectors: dict[int, list[float]] = {}
+        vectors = dict[int, list[float]]()
         for batch in await _on_worker(self._plan, tuple(texts)):
-            vectors.update(await _on_worker(self._encode, batch))
+            vectors |= await _on_worker(self._encode, batch)
         return [vectors[position] for position in range(len(texts))]
 
     def _plan(self, texts: Sequence[str | None]) -> list[_Batch]:
@@ -136,11 +133,10 @@ class EmbeddingEngine:
         return dict(zip(batch, self._loaded().encode(list(batch.values())), strict=True))
 
     def _loaded(self) -> "EmbeddingNetwork":
-        if self._network is None:
-            with self._loading:
-                if self._network is None:
-                    self._network = _load(self._directory)
-        return self._network
+        with self._loading:
+            if self._network is None:
+                self._network = _load(self._directory)
+            return self._network
 
 
 _engines: dict[Path | None, EmbeddingEngine] = {}
@@ -212,9 +208,8 @@ def _sha256(path: Path, size: int, mtime_ns: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _fingerprint(digests: Mapping[Path, str]) -> str:
-    named = sorted((path.name, digest) for path, digest in digests.items())
-    listing = "".join(f"{name}={digest};" for name, digest in named)
+def _fingerprint(digests: Mapping[str, str]) -> str:
+    listing = "".join(f"{name}={digest};" for name, digest in sorted(digests.items()))
     return f"sha256-{hashlib.sha256(listing.encode()).hexdigest()[:16]}"
 
 
@@ -227,10 +222,9 @@ def _bundled_files() -> dict[Path, str]:
             f"The embedding model's package {_DISTRIBUTION} is not installed. {_REINSTALL}"
         ) from error
     paths = {file.name: Path(str(file.locate())) for file in distribution.files or ()}
-    missing = [name for name in BUNDLED_SHA256 if name not in paths]
-    if missing:
+    for name in sorted(BUNDLED_SHA256.keys() - paths.keys()):
         raise Unavailable(
-            f"The package {_DISTRIBUTION} {distribution.version} has no {missing[0]}. {_REINSTALL}"
+            f"The package {_DISTRIBUTION} {distribution.version} has no {name}. {_REINSTALL}"
         )
     digests = _digests([paths[name] for name in BUNDLED_SHA256], _REINSTALL)
     for path, digest in digests.items():

@@ -20,9 +20,8 @@ class EmbeddingNetwork:
     def __init__(self, network: Path, tokenizer: Path, max_tokens: int) -> None:
         try:
             self._tokenizer = Tokenizer.from_file(str(tokenizer))
-            self._session = InferenceSession(
-                str(network), _session_options(), providers=["CPUExecutionProvider"]
-            )
+            providers = ["CPUExecutionProvider"]
+            self._session = InferenceSession(str(network), _session_options(), providers=providers)
         except Exception as error:  # Neither library raises anything narrower for a bad file.
             raise Unavailable(
                 f"The embedding model at {network} with {tokenizer} cannot be loaded: {error}. "

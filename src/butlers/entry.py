@@ -1,7 +1,4 @@
-"""The entry point of `butlers`: the command line, and the web pages it serves.
-
-The command line and the pages do not import each other; only this module knows both.
-"""
+"""The entry point of `butlers`; the only module that imports both command line and web pages."""
 
 import sys
 from typing import TYPE_CHECKING

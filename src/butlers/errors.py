@@ -1,63 +1,50 @@
-"""Every error the product raises on purpose.
-
-ButlersError
-├── InvalidInput        (also a ValueError)  the caller gave something that cannot be used
-├── Conflict            (also a ValueError)  it clashes with what is already there
-├── NotFound            (also a ValueError)  there is no such thing for this caller
-├── Forbidden           the caller is known, and this is not for it
-├── IntegrityViolation  an invariant would break; nothing was written
-├── Unavailable         something outside does not answer: database, model, disk
-│   ├── Away            the database, for now: another may be there in a moment
-│   └── BudgetExhausted what sessions may cost in a day is spent
-│       └── ShareExhausted  one tenant's part of it; the others go on
-└── SettingsError       a file of settings is wrong; carries one line per fault
-"""
+"""Every error the product raises on purpose; messages are for the person or model that reads."""
 
 from collections.abc import Sequence
 
 
 class ButlersError(Exception):
-    """The root of the tree; its message is meant for the person or model that reads it."""
+    """The root of the tree."""
 
 
 class InvalidInput(ButlersError, ValueError):
-    """The caller gave something unusable; the message names field, value and what is valid."""
+    """An argument cannot be used; the message names field, value and what is valid."""
 
 
 class Conflict(ButlersError, ValueError):
-    """The request clashes with what is already there."""
+    """The request conflicts with what exists already."""
 
 
 class NotFound(ButlersError, ValueError):
-    """There is no such thing for this caller."""
+    """What was asked for does not exist for this caller."""
 
 
 class Forbidden(ButlersError):
-    """The caller is known, and this is not for it; the message says for whom it is."""
+    """The caller lacks the right; the message says which right is needed."""
 
 
 class IntegrityViolation(ButlersError):
-    """An invariant would have been broken; nothing was written."""
+    """A write would have broken an invariant; nothing was written."""
 
 
 class Unavailable(ButlersError):
-    """Something outside does not answer; the message says what and what to do."""
+    """A database, model or disk does not answer; the message says which, and what to do."""
 
 
 class Away(Unavailable):
-    """The database is away for now; whoever only reads may ask again at once."""
+    """The database is gone for the moment; a read can be tried again at once."""
 
 
 class BudgetExhausted(Unavailable):
-    """What sessions may cost is spent; the message says which limit, and when there is more."""
+    """The budget for language models is spent; the message names the limit and when it resets."""
 
 
 class ShareExhausted(BudgetExhausted):
-    """What sessions may cost for one tenant is spent; there is more for the others."""
+    """The share of one tenant in that budget is spent."""
 
 
 class SettingsError(ButlersError):
-    """Settings are wrong: one line per fault, naming file, key, what was found and is valid."""
+    """Settings are wrong: one line per fault, naming file, key, the value and what is valid."""
 
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = tuple(faults)

@@ -1,7 +1,4 @@
-"""The one place where the core asks for `butlers_cluster`, the package for Citus clusters.
-
-Nothing else of the core imports it, and all but its commands works without it.
-"""
+"""Load `butlers_cluster`, the package for Citus; without it, all but its commands works."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,7 +24,7 @@ class DatabaseCommand:
 
 
 class Extension(Protocol):
-    """What the core lets a package for clusters do."""
+    """What a package for clusters adds."""
 
     node_failures: tuple[str, ...]
     """How the server's message starts when a node is lost and no error code says so."""
@@ -41,7 +38,7 @@ class Extension(Protocol):
 
 @cache
 def extension() -> Extension:
-    """Load the package; without it, its commands say how to get it and the rest does nothing."""
+    """Return the package's extension; without it, one whose commands say what is missing."""
     try:
         loaded: Extension = import_module(_PACKAGE).EXTENSION
     except ModuleNotFoundError as error:

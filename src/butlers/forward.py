@@ -10,9 +10,10 @@ import signal
 import socket
 import sys
 import threading
+from contextlib import suppress
 from typing import Any
 
-from butlers.hook import LOW_TRUST
+from butlers.hook import LOW_TRUST, parse_arguments
 from butlers.sessions.projects import identify
 
 SOCKET_NAME = "mcp.sock"
@@ -27,40 +28,14 @@ _UNAVAILABLE = -32_000
 
 def forward(arguments: list[str]) -> bool:
     """Forward a client until it leaves; False, with nothing read, if the daemon is not there."""
-    parsed = _arguments_of(arguments)
-    if parsed is None:
-        return False
-    bridge = StdioBridge(*parsed)
-    if not bridge.connect():
+    butler, home, options = parse_arguments(arguments)
+    bridge = StdioBridge(butler, os.path.abspath(home), LOW_TRUST in options)
+    if not set(options) <= {LOW_TRUST} or not bridge.connect():
         return False
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: os._exit(0))
     bridge.serve()
     return True
-
-
-def _arguments_of(arguments: list[str]) -> tuple[str, str, bool] | None:
-    """Parse the butler, its home and the trust; None for any other option."""
-    home, rest = os.environ.get("BUTLERS_HOME") or "~/.butlers", list(arguments)
-    names: list[str] = []
-    low_trust = False
-    while rest:
-        word = rest.pop(0)
-        if word == LOW_TRUST:
-            low_trust = True
-        elif word == "--home" and rest:
-            home = rest.pop(0)
-        elif word.startswith("--home="):
-            home = word.removeprefix("--home=")
-        elif word.startswith("-") or names:
-            return None
-        else:
-            names.append(word)
-    return (
-        names[0] if names else "general",
-        os.path.abspath(os.path.expanduser(home)),
-        low_trust,
-    )
 
 
 class StdioBridge:
@@ -142,25 +117,19 @@ class StdioBridge:
         """Forward the daemon's messages to the client until the daemon leaves."""
         # Answers to a repeated handshake, which the client has already.
         repeated = {_number(_message(line)) for line in self._handshake}
-        try:
-            with connection.makefile("rb") as answers:
-                for line in answers:
-                    message = _message(line)
-                    number = None if "method" in message else _number(message)
-                    if number is not None and number in repeated:
-                        repeated.discard(number)
-                        continue
-                    self._end(number)
-                    self._write(line)
-        except OSError:
-            pass
+        with suppress(OSError), connection.makefile("rb") as answers:
+            for line in answers:
+                message = _message(line)
+                number = None if "method" in message else _number(message)
+                if number is not None and number in repeated:
+                    repeated.discard(number)
+                    continue
+                with self._lock:
+                    self._waiting.pop(number, None)  # type: ignore[arg-type]
+                self._write(line)
         if self._socket is connection:
             self._socket = None
         self._refuse("the butlers stopped before they answered, and may or may not have done it")
-
-    def _end(self, number: str | float | None) -> None:
-        with self._lock:
-            self._waiting.pop(number, None)  # type: ignore[arg-type]
 
     def _refuse(self, reason: str) -> None:
         """Answer every open request with an error."""

@@ -50,7 +50,8 @@ def main() -> None:
     signal.setitimer(signal.ITIMER_REAL, TOTAL_SECONDS)
     # The agent must not suffer, whatever goes wrong here.
     sys.excepthook = _give_up
-    _answer(*_arguments(sys.argv[1:]))
+    butler, home, options = parse_arguments(sys.argv[1:])
+    _answer(butler, home, "--start" in options, LOW_TRUST in options)
     try:
         sys.stdout.flush()
     finally:
@@ -61,16 +62,18 @@ def _give_up(*_: object) -> None:
     os._exit(0)
 
 
-def _arguments(given: list[str]) -> tuple[str, str, bool, bool]:
-    """Parse the butler, its home, whether to start the daemon, and the trust."""
-    home, starts = os.environ.get("BUTLERS_HOME") or "~/.butlers", "--start" in given
-    low_trust = LOW_TRUST in given
-    given = [word for word in given if word not in ("--start", LOW_TRUST)]
-    if "--home" in given:
-        index = given.index("--home")
-        home = given[index + 1]
-        del given[index : index + 2]
-    return (given[0] if given else "general"), os.path.expanduser(home), starts, low_trust
+def parse_arguments(arguments: list[str]) -> tuple[str, str, list[str]]:
+    """Return the butler, its home, and every other argument."""
+    home, names, others = os.environ.get("BUTLERS_HOME") or "~/.butlers", list[str](), list[str]()
+    words = iter(arguments)
+    for word in words:
+        if word.startswith("--home="):
+            home = word.removeprefix("--home=")
+        elif word == "--home" and (value := next(words, "")):
+            home = value
+        else:
+            (others if word.startswith("-") or names else names).append(word)
+    return (names or ["general"])[0], os.path.expanduser(home), others
 
 
 def _answer(butler: str, home: str, starts: bool, low_trust: bool) -> None:

@@ -1,8 +1,4 @@
-"""Logging: readable on a terminal, JSON elsewhere.
-
-Lines have butler, tenant and request id where they are known. Contents of memories and secrets are
-never logged: the last processors blank them.
-"""
+"""Log readably on a terminal, as JSON elsewhere; secrets and contents of memories are blanked."""
 
 import logging
 import os
@@ -22,16 +18,13 @@ from butlers.kernel.secrets import masked, names_a_secret
 _CONTENT_KEYS = frozenset({"content", "prompt", "query", "text", "arguments"})
 # These libraries log at INFO what callers sent them.
 _VERBOSE_LIBRARIES = ("mcp", "uvicorn", "alembic", "httpx2", "httpcore2", "asyncio")
-_KEPT_BYTES, _KEPT_FILES = 5_000_000, 3
+_FILE_BYTES, _OLD_FILES = 5_000_000, 3
 
 
 def configure(
     level: str = "info", stream: TextIO | None = None, log_file: Path | None = None
 ) -> None:
-    """Configure logging of the process, libraries included.
-
-    With `log_file`, lines are also written there as JSON, to a limited number of files.
-    """
+    """Configure logging of the process, libraries included; with `log_file`, also into files."""
     number = logging.getLevelNamesMapping()[level.upper()]
     root = logging.getLogger()
     for handler in root.handlers:
@@ -60,21 +53,19 @@ class _PrivateFile(RotatingFileHandler):
 
 
 def _handlers(stream: TextIO, log_file: Path | None, debugging: bool) -> list[logging.Handler]:
-    shown = logging.StreamHandler(stream)
-    shown.setFormatter(_formatter(stream.isatty(), debugging))
-    return [shown] if log_file is None else [shown, _file_handler(log_file, debugging)]
-
-
-def _file_handler(log_file: Path, debugging: bool) -> logging.Handler:
-    try:
-        kept = _PrivateFile(log_file, maxBytes=_KEPT_BYTES, backupCount=_KEPT_FILES)
-    except OSError as error:
-        raise Unavailable(
-            f"cannot write the log {log_file} ({error.strerror}); mend its permissions or choose "
-            "another home with --home or BUTLERS_HOME"
-        ) from error
-    kept.setFormatter(_formatter(False, debugging))
-    return kept
+    handlers: list[logging.Handler] = [logging.StreamHandler(stream)]
+    handlers[0].setFormatter(_formatter(stream.isatty(), debugging))
+    if log_file is not None:
+        try:
+            file = _PrivateFile(log_file, maxBytes=_FILE_BYTES, backupCount=_OLD_FILES)
+        except OSError as error:
+            raise Unavailable(
+                f"cannot write the log {log_file} ({error.strerror}); fix its permissions or "
+                "choose another home with --home or BUTLERS_HOME"
+            ) from error
+        file.setFormatter(_formatter(False, debugging))
+        handlers.append(file)
+    return handlers
 
 
 def _shared() -> list[Processor]:
@@ -88,18 +79,13 @@ def _shared() -> list[Processor]:
 
 
 def _formatter(on_terminal: bool, debugging: bool) -> logging.Formatter:
-    in_colours, as_json = structlog.dev.ConsoleRenderer, structlog.processors.JSONRenderer
-    last: Processor = in_colours(colors=True) if on_terminal else as_json()
+    render: Processor = structlog.processors.JSONRenderer()
+    if on_terminal:
+        render = structlog.dev.ConsoleRenderer(colors=True)
     explain: Processor = structlog.processors.format_exc_info if debugging else shorten_exception
-    return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=_shared(),
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            explain,
-            mask_secrets,
-            last,
-        ],
-    )
+    formatter = structlog.stdlib.ProcessorFormatter
+    processors = [formatter.remove_processors_meta, explain, mask_secrets, render]
+    return formatter(foreign_pre_chain=_shared(), processors=processors)
 
 
 def blank_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
@@ -121,8 +107,8 @@ def mask_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 def shorten_exception(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """Replace an exception by its type and stack without the message, which may quote a memory."""
-    given = event.pop("exc_info", None)
-    error = sys.exc_info()[1] if given is True else given[1] if isinstance(given, tuple) else given
+    info = event.pop("exc_info", None)
+    error = sys.exc_info()[1] if info is True else info[1] if isinstance(info, tuple) else info
     if isinstance(error, BaseException):
         event["exception"] = "\n".join(_error_chain(error))
     return event

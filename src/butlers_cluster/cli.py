@@ -8,7 +8,7 @@ import typer
 
 from butlers.extension import DatabaseCommand
 from butlers.interfaces.cli.options import HomeOption, JsonOption, NameArgument, home_of
-from butlers.interfaces.cli.output import TableColumn, show_json, show_line, show_table, size
+from butlers.interfaces.cli.output import show_json, show_line, show_table, size
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -185,11 +185,11 @@ def _show(placement: "TenantPlacement", as_json: bool) -> None:
         return
     show_line("distributed over nodes" if placement.distributed else "on one server")
     show_table(
-        [TableColumn("node"), TableColumn("shards"), TableColumn("size"), TableColumn("tenants")],
+        ("node", "shards", "size", "tenants"),
         [(n.node, str(n.shards), size(n.bytes), str(n.tenants)) for n in placement.nodes],
     )
     show_table(
-        [TableColumn("largest tenants"), TableColumn("memories")],
+        ("largest tenants", "memories"),
         [(tenant, f"{memories:,}") for tenant, memories in placement.largest],
     )
 

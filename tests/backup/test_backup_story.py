@@ -127,7 +127,7 @@ def test_a_restore_that_is_killed_says_so_and_is_done_again(place: Path, file: P
         restoring.kill()
     refused = butlers("up", "--home", home.root, "--port", 0)
     assert refused.returncode == 1
-    assert "is half restored: `butlers restore FILE`" in refused.stderr
+    assert "is half restored; run `butlers restore FILE` again" in refused.stderr
     assert "half restored" in butlers("doctor", "--home", home.root).stdout
     done = butlers("restore", file, "--home", home.root)
     assert done.returncode == 0, done.stderr

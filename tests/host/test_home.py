@@ -100,7 +100,7 @@ def test_butlers_are_listed_by_name(home):
 def test_a_butler_is_created_once(home):
     file = home.create_butler("jeeves", "Valet")
     file.write_text("mine")
-    with pytest.raises(Conflict, match="there is a butler 'jeeves' already"):
+    with pytest.raises(Conflict, match="butler 'jeeves' exists already"):
         home.create_butler("jeeves")
     assert file.read_text() == "mine"
     assert list(file.parent.iterdir()) == [file]

@@ -34,7 +34,7 @@ def home() -> Iterator[Home]:
 async def test_many_start_side_by_side_and_one_that_cannot_keeps_no_other(
     home: Home, migrated: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosting, "_TELL_SECONDS", 0.1)
+    monkeypatch.setattr(hosting, "_PROGRESS_SECONDS", 0.1)
     house = load_house(home.settings_file, home.butler_files())
     with capture_logs() as said:
         async with started_butlers(home, house) as butlers:

@@ -71,7 +71,7 @@ class Daemon:
     ) -> None:
         self.home = home
         beside = home.root.parent
-        self._out, self._err = (beside / f"{name}{home.place}" for name in ("stdout", "stderr"))
+        self._out, self._err = (beside / f"{name}{home.process}" for name in ("stdout", "stderr"))
         command = ["up", "--home", str(home.root), *map(str, arguments)]
         if "--port" not in arguments:
             command += ["--port", "0"]

@@ -57,7 +57,7 @@ def test_status_and_doctor_say_what_failed_why_and_what_to_do(daemon: Daemon, ho
     found = json.loads(told.stdout)["butlers"]
     assert found["kitchen"]["status"] == "failed"
     assert "server.port: found -1" in found["kitchen"]["error"]
-    assert "start the home again" in found["kitchen"]["error"]
+    assert "fix the file and restart the butlers" in found["kitchen"]["error"]
     assert found["general"]["status"] == "unwell"
     assert found["general"]["modules"]["memory"]["status"] == "ok"
     assert found["general"]["modules"]["notebook"]["status"] == "failed"
@@ -120,7 +120,7 @@ async def test_what_could_not_start_recovers_while_the_rest_serves(
     kept = file.read_bytes()
     async with started_butlers(home, house) as serving:
         butler = serving["general"]
-        keeping = asyncio.create_task(daemon_module._keep(butler, stop))
+        keeping = asyncio.create_task(daemon_module._run_jobs(butler, stop))
         await asyncio.sleep(0.3)
         assert set(butler.failures) == {"notebook"}
         file.unlink()

@@ -58,7 +58,7 @@ def served(
     butler = butler.replace("WAIT", str(waiting(prompts)))
     with fleet(postgres, tmp_path_factory.mktemp("balancer"), butler, homes=2) as one:
         first, second = one.homes
-        for number, home in enumerate((first, first.at(2), second)):
+        for number, home in enumerate((first, first.of_process(2), second)):
             one.start(number, home).ready()
         until(lambda: all(_is_ready(daemon.url) for daemon in one.daemons))
         yield one

@@ -21,7 +21,6 @@ from butlers.errors import ButlersError, SettingsError
 from butlers.host import status
 from butlers.host.home import Home
 from butlers.host.home_tokens import home_tokens
-from butlers.host.status import reasons
 from butlers.interfaces.http_server import listen
 from butlers.kernel.sections import Check
 from butlers.modules import ModulesSection
@@ -38,12 +37,9 @@ _LITTLE_BYTES, _TOO_LITTLE_BYTES = 2**30, 100 * 2**20
 
 async def examine(home: Home) -> list[Finding]:
     """Run every check, in the order in which problems are best fixed."""
-    findings = [
-        *_guarded("python", _python),
-        *_guarded("home", lambda: _home(home)),
-        *_guarded("disk", lambda: _disk(home)),
-        *_guarded("sessions", lambda: _sessions(home)),
-    ]
+    findings = _guarded("python", _python)
+    for check, look in {"home": _home, "disk": _disk, "sessions": _sessions}.items():
+        findings += _guarded(check, partial(look, home))
     house, faults = _settings(home)
     findings += faults
     if house is not None:
@@ -56,14 +52,23 @@ async def examine(home: Home) -> list[Finding]:
 
 
 def _house_findings(home: Home, house: HouseSettings) -> list[Finding]:
-    return [
+    findings = [
         *_guarded("server", lambda: _server(home, house.server)),
         *_guarded("tokens", lambda: _tokens(home, list(house.butlers))),
         *_guarded("backup", lambda: _backups(Backups(home, house.backup))),
-        *_modules(house),
-        *_guarded("notebook", lambda: _notebooks(home, house)),
-        *_guarded("runtime", lambda: _runtimes(house)),
     ]
+    # Without butlers, the default modules are checked.
+    modules = [butler.modules for butler in house.butlers.values()] or [ModulesSection()]
+    checks = {check for each in modules for section in each.each() for check in section.checks()}
+    for check in sorted(checks, key=lambda check: (check.name, check.about)):
+        findings += _guarded(check.name, partial(_module_check, check))
+    for name, settings in house.butlers.items():
+        if settings.is_enabled(NotebookModule.name):
+            file = home.butler_directory(name) / FILE
+            findings += _guarded(f"notebook of {name}", partial(_notebook, name, file))
+    for name, settings in house.butlers.items():
+        findings += _guarded("runtime", partial(_runtime, f"runtime of {name}", settings.runtime))
+    return findings
 
 
 def _guarded(check: str, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
@@ -78,7 +83,9 @@ def _failed(check: str, error: Exception) -> Finding:
         return problem(check, str(error))
     if isinstance(error, OSError):
         return problem(check, f"{error.filename or 'the system'}: {error.strerror or error}")
-    return problem(check, f"the check itself failed ({type(error).__name__})", "report this")
+    return problem(
+        check, f"the check itself failed ({type(error).__name__})", "report this as a bug"
+    )
 
 
 def _python() -> Iterator[Finding]:
@@ -144,55 +151,31 @@ def _settings(home: Home) -> tuple[HouseSettings | None, list[Finding]]:
     return house, [read, *removed, *(problem("settings", fault) for fault in faults)]
 
 
-def _modules(house: HouseSettings) -> Iterator[Finding]:
-    """Run the checks of the butlers' modules; without butlers, those of the default modules."""
-    settings = [butler.modules for butler in house.butlers.values()] or [ModulesSection()]
-    checks = {check for modules in settings for each in modules.each() for check in each.checks()}
-    for check in sorted(checks, key=lambda check: (check.name, check.about)):
-        yield from _guarded(check.name, partial(_run_check, check))
-
-
-def _run_check(check: Check) -> Iterator[Finding]:
+def _module_check(check: Check) -> Iterator[Finding]:
     yield ok(check.name, check.look(check.about))
 
 
-def _notebooks(home: Home, house: HouseSettings) -> Iterator[Finding]:
-    for name, settings in house.butlers.items():
-        file = home.butler_directory(name) / FILE
-        if settings.is_enabled(NotebookModule.name) and file.exists():
-            yield from _guarded(f"notebook of {name}", partial(_notebook, name, file))
-
-
 def _notebook(name: str, file: Path) -> Iterator[Finding]:
-    sqlite.check(file)
-    yield ok(f"notebook of {name}", f"{file} is intact")
+    if file.exists():
+        sqlite.check(file)
+        yield ok(f"notebook of {name}", f"{file} is intact")
 
 
-def _runtimes(house: HouseSettings) -> list[Finding]:
-    return [
-        _runtime(f"runtime of {name}", butler.runtime) for name, butler in house.butlers.items()
-    ]
-
-
-def _runtime(check: str, runtime: RuntimeSection) -> Finding:
-    if runtime.kind == "none":
-        return ok(check, "no language model: runtime.kind is none")
-    if runtime.kind == "http":
-        return _http_runtime(check, runtime)
+def _runtime(check: str, runtime: RuntimeSection) -> Iterator[Finding]:
     program = runtime.command[0] if runtime.command else runtime.kind
-    found = shutil.which(os.path.expanduser(program))
-    if found is None:
+    path, variable = shutil.which(os.path.expanduser(program)), runtime.api_key_env
+    if runtime.kind == "none":
+        yield ok(check, "no language model: runtime.kind is none")
+    elif runtime.kind != "http" and path is None:
         remedy = "install it, or set its path in runtime.command"
-        return problem(check, f"there is no program {program}", remedy)
-    return ok(check, f"{runtime.kind} is {found}")
-
-
-def _http_runtime(check: str, runtime: RuntimeSection) -> Finding:
-    variable = runtime.api_key_env
-    if variable and not os.environ.get(variable):
+        yield problem(check, f"there is no program {program}", remedy)
+    elif runtime.kind != "http":
+        yield ok(check, f"{runtime.kind} is {path}")
+    elif variable and not os.environ.get(variable):
         remedy = f"export {variable} before `butlers up`"
-        return problem(check, f"runtime.api_key_env names {variable}, which is not set", remedy)
-    return ok(check, "completions are requested over HTTP")
+        yield problem(check, f"runtime.api_key_env names {variable}, which is not set", remedy)
+    else:
+        yield ok(check, "completions are requested over HTTP")
 
 
 def _server(home: Home, server: ServerSection) -> Iterator[Finding]:
@@ -202,41 +185,41 @@ def _server(home: Home, server: ServerSection) -> Iterator[Finding]:
     else:
         listen(server.host, server.port).close()
         yield ok("server", f"not running; port {server.port} on {server.host} is free")
-    if _is_remote(server):
-        yield warning(
-            "server",
-            f"other machines can reach {server.host}, without encryption",
-            'set server.host to "127.0.0.1", or put a TLS proxy in front',
-        )
+    try:
+        override_server(server, {"allow_remote": False})
+    except SettingsError:  # the address needs allow_remote, so other machines can reach it
+        message = f"other machines can reach {server.host}, without encryption"
+        remedy = 'set server.host to "127.0.0.1", or put a TLS proxy in front'
+        yield warning("server", message, remedy)
 
 
 def _tokens(home: Home, butlers: Sequence[str]) -> Iterator[Finding]:
     """Check that each butler has a token, and that other users cannot read the token file."""
-    kept = asyncio.run(home_tokens(home).list_all())  # on a thread that has no loop
-    records = [one.record for one in kept]
-    if not records:
+    tokens = asyncio.run(home_tokens(home).list_all())  # on a thread that has no loop
+    if not tokens:
         remedy = "`butlers up` makes the first; make more with `butlers token new`"
         yield warning("tokens", "there are none, so no agent can connect", remedy)
         return
-    mode = home.tokens_file.stat().st_mode & 0o777 if home.tokens_file.exists() else 0
+    file = home.tokens_file
+    mode = file.stat().st_mode & 0o777 if file.exists() else 0
     if mode & ~PRIVATE:
-        file = home.tokens_file
         yield problem("tokens", f"other users can read {file} ({mode:o})", f"run: chmod 600 {file}")
-    called = {record.butler for record in records}
+    called = {token.record.butler for token in tokens}
     for name in sorted(set(butlers) - called):
         remedy = f"make one: butlers token new --butler {name} --tenant default"
         yield warning("tokens", f"butler {name} has no token", remedy)
     for name in sorted(called - set(butlers)):
         remedy = "revoke it: butlers token list, butlers token revoke ID"
         yield warning("tokens", f"a token is for butler {name}, which does not exist", remedy)
-    yield from _ageing(kept, utc_now())
-    yield ok("tokens", f"{len(records)}, stored as hashes")
+    yield from _ageing(tokens, utc_now())
+    yield ok("tokens", f"{len(tokens)}, stored as hashes")
 
 
-def _ageing(kept: Sequence[TokenUsage], now: datetime) -> Iterator[Finding]:
+def _ageing(tokens: Sequence[TokenUsage], now: datetime) -> Iterator[Finding]:
     """Warn about tokens that expire soon or seem unused."""
-    for token in kept:
+    for token in tokens:
         record = token.record
+        is_old = now - datetime.fromisoformat(record.created_at) > _LONG_UNUSED
         name = f"token {record.id} ({record.note or record.tenant})"
         revoke = f"butlers token revoke {record.id}"
         if record.has_expired(now):
@@ -244,14 +227,9 @@ def _ageing(kept: Sequence[TokenUsage], now: datetime) -> Iterator[Finding]:
         elif record.expires_at is not None and record.expires_at - now < _SOON:
             ends = f"{name} expires at {record.expires_at:%Y-%m-%d %H:%M} UTC"
             yield warning("tokens", ends, "make a new one: butlers token new")
-        elif _is_idle(token, now):
+        elif is_old and token.used_at is None:
             unused = f"{name} is over {_LONG_UNUSED.days} days old and has no recorded use"
             yield warning("tokens", unused, f"if nobody needs it, run: {revoke}")
-
-
-def _is_idle(token: TokenUsage, now: datetime) -> bool:
-    old = now - datetime.fromisoformat(token.record.created_at) > _LONG_UNUSED
-    return old and token.used_at is None
 
 
 def _backups(backups: Backups) -> Iterator[Finding]:
@@ -266,15 +244,6 @@ def _backups(backups: Backups) -> Iterator[Finding]:
         yield ok("backup", f"{last}, in {backups.directory}")
 
 
-def _is_remote(server: ServerSection) -> bool:
-    """Whether the address needs allow_remote, and so is reachable from other machines."""
-    try:
-        override_server(server, {"allow_remote": False})
-    except SettingsError:
-        return True
-    return False
-
-
 def _daemon(home: Home) -> Finding:
     daemon = status.served(home)
     if daemon is None:
@@ -282,10 +251,9 @@ def _daemon(home: Home) -> Finding:
     health, report = status.health(daemon)
     if health == "ok":
         return ok("server", f"running and healthy at {daemon.url}")
-    unwell = {name: butler for name, butler in report.items() if butler["status"] != "ok"}
-    why = [
-        f"{name} is {butler['status']}, {'; '.join(reasons(butler))}"
-        for name, butler in unwell.items()
-    ]
-    words = "; ".join(why) if why else "does not answer"
-    return problem("server", f"{daemon.url}: {words}", f"see {home.log_file}")
+    why = "; ".join(
+        f"{name} is {butler['status']}, {'; '.join(status.reasons(butler))}"
+        for name, butler in report.items()
+        if butler["status"] != "ok"
+    )
+    return problem("server", f"{daemon.url}: {why or 'does not answer'}", f"see {home.log_file}")

@@ -2,9 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Sequence
 
 from alembic.util import CommandError
 
@@ -45,7 +43,6 @@ _LONGEST_SOCKET_PATH = 99
 _NAME_A_MODEL = "configure a language model in [runtime]"
 _LOOK_SECONDS = 1.0
 """How far a replica may be behind and be read from."""
-_HISTORY = "see `butlers jobs history`"
 
 
 async def databases(home: Home, house: HouseSettings) -> list[Finding]:
@@ -59,42 +56,31 @@ async def databases(home: Home, house: HouseSettings) -> list[Finding]:
 
 
 async def _embedded(home: Home, butlers: Sequence[ButlerSettings]) -> list[Finding]:
+    """Check the embedded server; if it does not run, it is started for the check."""
     server = EmbeddedPostgres(home.database_directory)
-    data = server.data_directory
+    data, findings = server.data_directory, list[Finding]()
     major = await asyncio.to_thread(lambda: binaries_for(account_for(data)).major)
-    findings = list(_socket(data.parent))
+    if len(str(data.parent / "run" / SOCKET_NAME)) > _LONGEST_SOCKET_PATH:
+        message = f"the socket is in a shorter path, because {data.parent} is too long"
+        findings.append(ok("database", message))
     if not data.exists():
         message = f"PostgreSQL {major} is installed; `butlers up` sets it up"
         return [ok("database", message), *findings]
-    async with _started(server):
-        findings += [ok("database", f"PostgreSQL {major} runs in {data}"), *_room(data)]
+    await asyncio.to_thread(server.start)
+    try:
+        findings.append(ok("database", f"PostgreSQL {major} runs in {data}"))
+        free = shutil.disk_usage(data).free
+        if free < _LITTLE_BYTES:
+            message = f"{free / 2**30:.1f} GiB free under {data}"
+            remedy = "free some space before the database runs out"
+            findings.append(warning("database", message, remedy))
         for settings in butlers:
             database = database_name(settings.butler.name)
             access = Access(server.dsn(database), server.dsn(database, login_of(database)))
             findings += await _schema(settings, server.dsn(), access)
-    return findings
-
-
-@asynccontextmanager
-async def _started(server: EmbeddedPostgres) -> AsyncIterator[None]:
-    """Join the server if it runs; otherwise start it and stop it again."""
-    await asyncio.to_thread(server.start)
-    try:
-        yield
     finally:
         await asyncio.to_thread(server.stop)
-
-
-def _socket(directory: Path) -> Iterator[Finding]:
-    if len(str(directory / "run" / SOCKET_NAME)) > _LONGEST_SOCKET_PATH:
-        yield ok("database", f"the socket is in a shorter path, because {directory} is too long")
-
-
-def _room(data: Path) -> Iterator[Finding]:
-    free = shutil.disk_usage(data).free
-    if free < _LITTLE_BYTES:
-        message = f"{free / 2**30:.1f} GiB free under {data}"
-        yield warning("database", message, "free some space before the database runs out")
+    return findings
 
 
 async def _external(settings: ButlerSettings) -> list[Finding]:
@@ -108,35 +94,27 @@ async def _external(settings: ButlerSettings) -> list[Finding]:
             version = connection.get_server_version()
     except ButlersError as error:
         return [problem(check, f"{where}: {error}", "check database.url and the server")]
-    fit = ok(check, f"PostgreSQL {version.major}.{version.minor} with pgvector at {where}")
-    access = external_access(url, database_name(settings.butler.name))
+    findings = [ok(check, f"PostgreSQL {version.major}.{version.minor} with pgvector at {where}")]
+    database = database_name(settings.butler.name)
+    access = external_access(url, database)
     schema = await _schema(settings, maintenance_url(url), access)
     if not role:
-        return [fit, _missing_role(check), *schema]
-    login = [one async for one in _own_login(check, settings, access)] if len(schema) > 1 else []
-    return [fit, *login, *schema]
-
-
-async def _own_login(
-    check: str, settings: ButlerSettings, access: Access
-) -> AsyncIterator[Finding]:
-    """Warn if requests do not use a login of their own, which cannot assume another role."""
-    database = database_name(settings.butler.name)
-    if not await signs_in(access, database):
-        yield warning(
-            check,
-            f"the login {login_of(database)} is missing: requests use the one of database.url with "
-            "SET ROLE, which an injected statement could reset",
-            "give the login of database.url CREATEROLE and a password, then restart the butlers",
+        remedy = (
+            f"`butlers up` creates it if allowed; otherwise run as a superuser: CREATE ROLE "
+            f"{RUNTIME_ROLE}; GRANT {RUNTIME_ROLE} TO the user of database.url"
         )
-
-
-def _missing_role(check: str) -> Finding:
-    remedy = (
-        f"`butlers up` creates it if allowed; otherwise run as a superuser: CREATE ROLE "
-        f"{RUNTIME_ROLE}; GRANT {RUNTIME_ROLE} TO the user of database.url"
-    )
-    return warning(check, f"the role {RUNTIME_ROLE} is missing or may not be used", remedy)
+        message = f"the role {RUNTIME_ROLE} is missing or may not be used"
+        findings.append(warning(check, message, remedy))
+    elif len(schema) > 1 and not await signs_in(access, database):
+        message = (
+            f"the login {login_of(database)} is missing: requests use the one of database.url with "
+            "SET ROLE, which an injected statement could reset"
+        )
+        remedy = (
+            "give the login of database.url CREATEROLE and a password, then restart the butlers"
+        )
+        findings.append(warning(check, message, remedy))
+    return [*findings, *schema]
 
 
 async def _schema(settings: ButlerSettings, maintenance: str, access: Access) -> list[Finding]:
@@ -152,43 +130,34 @@ async def _schema(settings: ButlerSettings, maintenance: str, access: Access) ->
     return [migrated, *await _upkeep(settings, access)]
 
 
-def _migrated(check: str, settings: ButlerSettings, found: Sequence[str]) -> Finding:
-    branches = registry.branches()
-    if too_old := retired_revisions(branches, found):
+def _migrated(check: str, settings: ButlerSettings, revisions: Sequence[str]) -> Finding:
+    branches, at = registry.branches(), ", ".join(revisions) or "no revision"
+    if too_old := retired_revisions(branches, revisions):
         return problem(check, f"its schema is at {', '.join(too_old)}, which is too old", WAY_OUT)
     try:
-        for revision in found:
+        for revision in revisions:
             head_revision(branches, revision)
     except CommandError:
-        message = f"its schema is at {', '.join(found)}, which this version does not know"
+        message = f"its schema is at {at}, which is unknown to this version"
         return problem(check, message, "a newer version made it: upgrade butlers")
     wanted = registry.targets(name for name in registry.KNOWN if settings.is_enabled(name))
     newest = {branch.head for branch in branches if f"{branch.label}@head" in wanted}
-    if not newest <= set(found):
-        message = f"its schema is at {', '.join(found) or 'no revision'}, which is not the newest"
-        return warning(check, message, "the next `butlers up` migrates it")
-    return ok(check, f"migrated, at {', '.join(found)}")
+    if newest <= set(revisions):
+        return ok(check, f"migrated, at {at}")
+    return warning(check, f"its schema is outdated, at {at}", "the next `butlers up` migrates it")
 
 
 async def _upkeep(settings: ButlerSettings, access: Access) -> list[Finding]:
     """Check the clock, replicas, jobs, backlog and open reviews of a migrated butler."""
-    section = settings.database
-    database = await Database.open(
-        access,
-        pool_max=1,
-        replicas=replicas_of(access, section.replica_urls, settings.butler.name),
-    )
+    replicas = replicas_of(access, settings.database.replica_urls, settings.butler.name)
+    database = await Database.open(access, pool_max=1, replicas=replicas)
+    checks = [_clock, _replicas, _jobs]
+    if settings.is_enabled("memory"):
+        checks += [_unread, _review, _conflicts]
     try:
-        findings = [await _clock(settings.butler.name, database)]
-        findings += [one async for one in _replicas(settings, database)]
-        findings += [one async for one in _jobs(settings, database)]
-        if settings.is_enabled("memory"):
-            findings += [one async for one in _unread(settings, database)]
-            findings.append(await _review(settings, database))
-            findings.append(await _conflicts(settings, database))
+        return [finding for check in checks async for finding in check(settings, database)]
     finally:
         await database.close()
-    return findings
 
 
 async def _replicas(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
@@ -207,11 +176,12 @@ async def _replicas(settings: ButlerSettings, database: Database) -> AsyncIterat
         yield ok(check, f"{known} readable")
 
 
-async def _clock(name: str, database: Database) -> Finding:
-    doubt = await ClockWatch(lambda: database).look()
+async def _clock(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
+    check, doubt = f"clock of {settings.butler.name}", await ClockWatch(lambda: database).look()
     if doubt is None:
-        return ok(f"clock of {name}", "ok")
-    return warning(f"clock of {name}", doubt, "fix the clock, or run `butlers jobs accept-clock`")
+        yield ok(check, "ok")
+    else:
+        yield warning(check, doubt, "fix the clock, or run `butlers jobs accept-clock`")
 
 
 async def _jobs(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
@@ -219,7 +189,8 @@ async def _jobs(settings: ButlerSettings, database: Database) -> AsyncIterator[F
     latest = await runs.find_latest(database, [*MODULE_JOBS, *settings.butler.schedule])
     remarkable = [run for run in latest.values() if run.remark and not _is_reported(run, settings)]
     for run in remarkable:
-        yield warning(check, f"{run.job} {run.remark}: {_reason(run)}", _HISTORY)
+        reason = run.error or "; ".join((run.result or {}).get("warnings", []))
+        yield warning(check, f"{run.job} {run.remark}: {reason}", "see `butlers jobs history`")
     if not remarkable:
         yield ok(check, "all last runs succeeded" if latest else "none has run yet")
 
@@ -231,59 +202,50 @@ def _is_reported(run: Run, settings: ButlerSettings) -> bool:
     return run.outcome is RunOutcome.SKIPPED and (is_clock or is_unread)
 
 
-def _reason(run: Run) -> str:
-    return run.error or "; ".join((run.result or {}).get("warnings", []))
-
-
 def _memory(settings: ButlerSettings, database: Database) -> Memory:
     config = settings.module("memory")
     assert isinstance(config, MemoryModuleConfig)
     return Memory(database, get_embedding_engine, settings.butler.name, config)
 
 
-async def _review(settings: ButlerSettings, database: Database) -> Finding:
+async def _review(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
     """Count memories that wait for a person: quarantined, proposed or in doubt."""
     memory, check = _memory(settings, database), f"review of {settings.butler.name}"
-    counted = (await for_every_tenant(memory, "doctor", count_waiting)).done.values()
-    held, proposed = (sum(counts) for counts in zip((0, 0), *counted, strict=True))
-    doubted = sum((await for_every_tenant(memory, "doctor", count_doubts)).done.values())
-    if not held + proposed + doubted:
-        return ok(check, "nothing to review")
-    message = f"to review: {held} quarantined, {proposed} proposed, {doubted} in doubt"
-    return warning(
-        check, message, "list them with `butlers memory quarantine`, `proposals` and `doubts`"
-    )
+    waiting = (await for_every_tenant(memory, "doctor", count_waiting)).done.values()
+    quarantined, proposed = (sum(counts) for counts in zip((0, 0), *waiting, strict=True))
+    in_doubt = sum((await for_every_tenant(memory, "doctor", count_doubts)).done.values())
+    if quarantined + proposed + in_doubt:
+        message = f"to review: {quarantined} quarantined, {proposed} proposed, {in_doubt} in doubt"
+        remedy = "list them with `butlers memory quarantine`, `proposals` and `doubts`"
+        yield warning(check, message, remedy)
+    else:
+        yield ok(check, "nothing to review")
 
 
-async def _conflicts(settings: ButlerSettings, database: Database) -> Finding:
+async def _conflicts(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
     """Count pairs of current facts that contradict or repeat each other."""
     memory, check = _memory(settings, database), f"conflicts of {settings.butler.name}"
     number = sum((await for_every_tenant(memory, "doctor", count_open)).done.values())
-    if not number:
-        return ok(check, "none open")
-    message = f"pairs of facts that contradict or repeat each other: {number}"
-    return warning(
-        check, message, "list them with `butlers memory conflicts`, decide with `settle`"
-    )
+    if number:
+        message = f"pairs of facts that contradict or repeat each other: {number}"
+        remedy = "list them with `butlers memory conflicts`, decide with `settle`"
+        yield warning(check, message, remedy)
+    else:
+        yield ok(check, "none open")
 
 
 async def _unread(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
+    """Warn if no model reads the episodes, or if a tenant has almost too many unread ones."""
     memory = _memory(settings, database)
-    config = memory.settings
+    episodes = memory.settings.episodes
     counted = (await for_every_tenant(memory, "doctor", count_unread)).done
     check, state = f"unread of {settings.butler.name}", backlog(counted.values(), memory.now())
-    is_read = settings.runtime.kind != "none" or not any(
-        tenant.waiting for tenant in counted.values()
-    )
-    if is_read:
+    if settings.runtime.kind != "none" or not any(unread.waiting for unread in counted.values()):
         yield ok(check, state)
-    elif config.episodes.keep_unread:
-        yield warning(check, f"no model reads episodes ({state}); they are kept", _NAME_A_MODEL)
     else:
-        yield warning(
-            check, f"no model reads episodes ({state}); they expire unread", _NAME_A_MODEL
-        )
+        fate = "they are kept" if episodes.keep_unread else "they expire unread"
+        yield warning(check, f"no model reads episodes ({state}); {fate}", _NAME_A_MODEL)
     for tenant, unread in counted.items():
-        full = crowded(unread, config.episodes)
+        full = crowded(unread, episodes)
         if full is not None:
             yield warning(check, f"tenant {tenant}: {full}", f"{_NAME_A_MODEL}, or raise the limit")

@@ -2,18 +2,17 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import structlog
 
 from butlers.auth.tokens import SessionTokens
-from butlers.clock import Clock, ClockSources, utc_now
+from butlers.clock import Clock, utc_now
 from butlers.db.postgres import Access, Database
 from butlers.db.provision import rewrite_tables
 from butlers.errors import ButlersError, Unavailable
 from butlers.host import registry
 from butlers.host.database import DatabaseServer, Storage, replicas_of
-from butlers.host.home import Home
+from butlers.host.home import Home, butler_settings
 from butlers.ids import NewId, new_id
 from butlers.jobs.clock_watch import ClockWatch
 from butlers.jobs.policy import RunOutcome, jobs_of
@@ -27,7 +26,6 @@ from butlers.module import ButlerEnvironment, Health, Module
 from butlers.sessions.log import SessionLog
 from butlers.sessions.session import CONTEXT_SECONDS, SessionMemory
 from butlers.sessions.spawner import Spawner, session_model
-from butlers.settings.files import load_butler
 from butlers.settings.sections import ButlerSettings
 
 log = structlog.get_logger(__name__)
@@ -47,37 +45,32 @@ class Butler:
         server: DatabaseServer,
         *,
         clock: Clock = utc_now,
-        witness: ClockSources | None = None,
         new_id: NewId = new_id,
         known: Mapping[str, type[Module]] = registry.KNOWN,
     ) -> None:
         self.settings = settings
         self.name = settings.butler.name
+        self.home: Home = server.home
         self._server = server
         self._known = known
         self._clock = clock
         limits, section = limits_of(settings)
-        modules = BudgetAccount.MODULES
-        self.spending = Spending(lambda: self.database, limits, clock, modules, section)
-        self._directory = server.home.butler_directory(self.name)
+        account = BudgetAccount.MODULES
+        self.spending = Spending(lambda: self.database, limits, clock, account, section)
+        self._directory = self.home.butler_directory(self.name)
         self.storage = Storage(lambda: self.database)
-        self.clock_watch = ClockWatch(lambda: self.database, clock, witness)
+        self.clock_watch = ClockWatch(lambda: self.database, clock)
         self.limiter = ConcurrencyLimiter()
+        model, doubt = model_of(settings, self.spending), self.clock_watch.doubt
+        tenant, directory = settings.butler.tenant, self._directory
         environment = ButlerEnvironment(
-            self.name,
-            settings.butler.tenant,
-            clock,
-            new_id,
-            model_of(settings, self.spending),
-            self._directory,
-            self.clock_watch.doubt,
-            self.limiter,
+            self.name, tenant, clock, new_id, model, directory, doubt, self.limiter
         )
         order = registry.load_order((n for n in known if settings.is_enabled(n)), known)
         self.modules: Sequence[Module] = [
             known[name](environment, settings.module(name)) for name in order
         ]
-        self._started: list[Module] = []
+        self._started = list[Module]()
         self._database: Database | None = None
         self._access: Access | None = None
         self.session_tokens = SessionTokens()
@@ -90,13 +83,8 @@ class Butler:
             raise Unavailable(f"the database of butler {self.name} is not open")
         return self._database
 
-    @property
-    def home(self) -> Home:
-        """Return the butler's home."""
-        return self._server.home
-
     async def scrub(self) -> list[str]:
-        """Rewrite its database without deleted rows; return what could not be rewritten."""
+        """Rewrite the tables without deleted rows; return those that could not be rewritten."""
         assert self._access is not None, f"butler {self.name} has not started"
         return await rewrite_tables(self._access.owner_dsn)
 
@@ -106,48 +94,43 @@ class Butler:
         return self._database is not None
 
     def schedule(self) -> Schedule:
-        """Return its schedule; without a runtime, prompts are skipped."""
+        """Return the schedule of its jobs; without a runtime, prompts are skipped."""
         has_runtime = self.settings.runtime.kind != "none"
         run_prompt = self.spawner(self.session_memory()).run_prompt if has_runtime else None
         jobs = jobs_of(self.settings, self._started, run_prompt)
-        count = partial(_count_run, self.name)
-        return Schedule(self.database, jobs, clock=self._clock, when_ended=count)
+        return Schedule(self.database, jobs, clock=self._clock, when_ended=self._count_run)
 
     def spawner(self, memory: SessionMemory, settings: ButlerSettings | None = None) -> Spawner:
-        """Return what runs its own sessions with a memory."""
+        """Return what runs sessions of this butler with a memory."""
         chosen = settings or self.settings
         model = session_model(chosen, lambda: self.database)
-        return Spawner(
-            chosen, self._directory, memory, model, self.session_log, self.session_tokens
-        )
+        records, tokens = self.session_log, self.session_tokens
+        return Spawner(chosen, self._directory, memory, model, records, tokens)
 
     def settings_now(self) -> ButlerSettings:
-        """Return its settings with `runtime` read from the file now: that needs no restart."""
-        home = self._server.home
-        now = load_butler(home.butler_file(self.name), home_file=home.settings_file)
-        return self.settings.model_copy(update={"runtime": now.runtime})
+        """Return the settings with `runtime` read anew, so that a change needs no restart."""
+        runtime = butler_settings(self.home, self.name).runtime
+        return self.settings.model_copy(update={"runtime": runtime})
 
     def session_memory(self, at_most: float = 600.0) -> SessionMemory:
-        """Return the memory for sessions, which wait for it at most so many seconds."""
+        """Return the memory for sessions, which wait for it at most so many seconds.
+
+        If the butler has no language model and agents may consolidate, they are invited to.
+        """
 
         async def memory() -> Memory:
             return self.memory
 
-        seconds = min(CONTEXT_SECONDS, at_most)
-        return SessionMemory(self.name, memory, seconds, self._invitation)
-
-    @property
-    def _invitation(self) -> str:
-        """What an agent is told that may consolidate, if the butler has no model to do so."""
         invited = self.settings.mcp.consolidate and self.settings.runtime.kind == "none"
-        return TO_READ if invited else ""
+        seconds = min(CONTEXT_SECONDS, at_most)
+        return SessionMemory(self.name, memory, seconds, TO_READ if invited else "")
 
     @property
     def memory(self) -> Memory:
         """Return the memory of a started butler; Unavailable if it has none."""
         module = self.module(MemoryModule.name)
         if not isinstance(module, MemoryModule):
-            raise Unavailable(f"butler {self.name} has another memory, which cannot be asked")
+            raise Unavailable(f"butler {self.name} has another memory module, which cannot do this")
         return module.memory
 
     def module(self, name: str) -> Module:
@@ -206,9 +189,7 @@ class Butler:
 
     async def health(self) -> dict[str, Health]:
         """Return each module's health; one that does not answer is not ok."""
-        failed = {
-            name: Health(ok=False, details={"error": why}) for name, why in self.failures.items()
-        }
+        failed = {name: _unwell(reason) for name, reason in self.failures.items()}
         return failed | {module.name: await self._health_of(module) for module in self._started}
 
     async def notes(self) -> list[str]:
@@ -219,10 +200,11 @@ class Butler:
                 planned = await self.schedule().plan()
         except (TimeoutError, ButlersError):
             return []
-        runs = [job.last for job in planned if job.last is not None]
-        told = [f"{run.job} {run.remark}" for run in runs if run.remark]
-        told += ["a replica is not read from"] if self.database.replica_problems() else []
-        return [*(["the clock is in doubt"] if doubt else []), *told]
+        notes = ["the clock is in doubt"] if doubt else []
+        notes += [
+            f"{job.last.job} {job.last.remark}" for job in planned if job.last and job.last.remark
+        ]
+        return notes + (["a replica is not read from"] if self.database.replica_problems() else [])
 
     async def _open_database(self) -> Database:
         names = [module.name for module in self.modules]
@@ -243,9 +225,9 @@ class Butler:
             doubt = await self.clock_watch.doubt()
         except ButlersError as error:
             log.warning("the clock could not be checked", butler=self.name, error=str(error))
-        else:
-            if doubt is not None:
-                log.warning("the clock is in doubt", butler=self.name, reason=doubt)
+            return
+        if doubt is not None:
+            log.warning("the clock is in doubt", butler=self.name, reason=doubt)
 
     async def _start_module(self, module: Module, database: Database) -> None:
         try:
@@ -255,20 +237,20 @@ class Butler:
         except Exception as error:  # noqa: BLE001  the others must still start
             module.failure = _reason(error)
             await self._stop_module(module)
-            words = {"butler": self.name, "module": module.name, "error": module.failure}
-            log.error("module failed to start", **words)
-            return
+            fields = {"butler": self.name, "module": module.name, "error": module.failure}
+            log.error("module failed to start", **fields)
         except BaseException:
             await self._stop_module(module)
             raise
-        module.failure = ""
-        self._started.append(module)
-        log.debug("module started", butler=self.name, module=module.name)
+        else:
+            module.failure = ""
+            self._started.append(module)
+            log.debug("module started", butler=self.name, module=module.name)
 
     async def _stop_module(self, module: Module) -> None:
         try:
             await module.on_shutdown()
-        except Exception:  # noqa: BLE001  the others must still be told to stop
+        except Exception:  # noqa: BLE001  the others must still stop
             log.exception("module failed to stop", butler=self.name, module=module.name)
 
     async def _health_of(self, module: Module) -> Health:
@@ -276,18 +258,21 @@ class Butler:
             async with asyncio.timeout(_HEALTH_SECONDS):
                 return await module.health()
         except TimeoutError:
-            return Health(ok=False, details={"error": f"no answer in {_HEALTH_SECONDS:g} seconds"})
+            return _unwell(f"no answer in {_HEALTH_SECONDS:g} seconds")
         except ButlersError as error:
-            return Health(ok=False, details={"error": str(error)})
+            return _unwell(str(error))
+
+    def _count_run(self, job: str, outcome: RunOutcome) -> None:
+        # Only a process that runs jobs pays for the import.
+        from butlers import metrics  # noqa: PLC0415
+
+        metrics.JOB_RUNS.labels(self.name, job, outcome).inc()
+
+
+def _unwell(reason: str) -> Health:
+    return Health(ok=False, details={"error": reason})
 
 
 def _reason(error: BaseException) -> str:
     """Describe an error without secrets."""
     return masked(str(error) or type(error).__name__).text
-
-
-def _count_run(butler: str, job: str, outcome: RunOutcome) -> None:
-    # Only a process that runs jobs pays for the import.
-    from butlers import metrics  # noqa: PLC0415
-
-    metrics.JOB_RUNS.labels(butler, job, outcome).inc()

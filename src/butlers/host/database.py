@@ -1,9 +1,9 @@
-"""The PostgreSQL server behind a home: the embedded one, held while in use, or one by URL."""
+"""The PostgreSQL server behind a home: the embedded one, running while in use, or one by URL."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import cached_property
 from urllib.parse import quote
 
@@ -15,7 +15,7 @@ from butlers.db.connection_quota import ConnectionQuota, quota_of
 from butlers.db.embedded.configuration import MAX_CONNECTIONS
 from butlers.db.embedded.liveness import SocketReply, ask, read_pid_file
 from butlers.db.embedded.shared_server import EmbeddedPostgres
-from butlers.db.lease import to_its_end
+from butlers.db.lease import beside, to_its_end
 from butlers.db.login import login_of, own_login
 from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
@@ -59,65 +59,60 @@ class DatabaseServer:
     async def prepare(
         self, butler: str, settings: DatabaseSection, branches: list[Branch], targets: list[str]
     ) -> Access:
-        """The butler's database exists and is migrated; how to reach it."""
+        """Create and migrate the butler's database; return how to reach it."""
+        database, many, dsn = database_name(butler), self._butlers > 1, self._embedded.dsn
         if not settings.url:
             await self.hold()
-            await copy_template(
-                self._embedded.dsn,
-                database_name(butler),
-                branches,
-                targets,
-                is_one_of_many=self._butlers > 1,
-            )
+            await copy_template(dsn, database, branches, targets, is_one_of_many=many)
         access = await self.provide(butler, settings)
         await migrate(access.owner_dsn, branches, targets)
-        if not settings.url:
-            return access
-        database = database_name(butler)
-        maintenance = maintenance_url(settings.url)
-        await extension().after_migration(maintenance, access.owner_dsn, database)
-        return await own_login(access, database)
+        if settings.url:
+            maintenance = maintenance_url(settings.url)
+            await extension().after_migration(maintenance, access.owner_dsn, database)
+            access = await own_login(access, database)
+        return access
 
     async def provide(self, butler: str, settings: DatabaseSection) -> Access:
-        """The butler's database exists, be it empty; how to reach it."""
+        """Create the butler's database, which may stay empty; return how to reach it."""
         database = database_name(butler)
         if settings.url:
             access = external_access(settings.url, database)
             await provision(maintenance_url(settings.url), database, sign_in=False)
-        else:
-            await self.hold()
-            access = Access(
-                self._embedded.dsn(database), self._embedded.dsn(database, login_of(database))
-            )
-            await provision(self._embedded.dsn(), database, sign_in=True)
-        return access
+            return access
+        await self.hold()
+        await provision(self._embedded.dsn(), database, sign_in=True)
+        owner, login = (
+            self._embedded.dsn(database),
+            self._embedded.dsn(database, login_of(database)),
+        )
+        return Access(owner, login)
 
     async def quota(self, settings: DatabaseSection) -> ConnectionQuota:
         """Return the connection quota that all butlers on the same server share."""
         server = without_login(settings.url) if settings.url else ""
         if server not in self._quotas:
-            most = self._settings.connections or quota_of(await _taken_by(settings.url))
+            most = self._settings.connections or quota_of(await _max_connections(settings.url))
             self._quotas.setdefault(server, ConnectionQuota(most, self._butlers))
         return self._quotas[server]
 
     @property
     def pool_max(self) -> int:
-        """How many connections one butler may use; more if `connections` leaves it more."""
+        """Return how many connections one butler may use; `database.connections` can allow more."""
         return max(POOL_MAX, self._settings.connections // max(1, self._butlers))
 
     @property
     def has_embedded(self) -> bool:
-        """Whether the embedded server has data; Unavailable where they are another home's."""
+        """Whether the embedded server has data; Unavailable if they belong to another home."""
         return (self._embedded.data_directory / "PG_VERSION").exists()
 
     def embedded_dsn(self, database: str = "postgres") -> str:
-        """How to reach a database of the embedded server that is held, as its owner."""
+        """Return the DSN of a database of the embedded server, as its owner; `hold` it first."""
         return self._embedded.dsn(database)
 
     def running_url(self, butler: str) -> str:
-        """How to reach a butler's database on the embedded server that some process holds."""
-        listed = read_pid_file(self._embedded.data_directory)
-        where = listed.socket_directory if listed else None
+        """Return the DSN of a butler's database on the embedded server, which must be running."""
+        pid_file = read_pid_file(self._embedded.data_directory)
+        where = pid_file.socket_directory if pid_file else None
         if where is None or ask(where) is SocketReply.SILENCE:
             raise Unavailable(
                 f"the embedded database of {self.home.root} is not running; "
@@ -125,24 +120,17 @@ class DatabaseServer:
             )
         return f"postgresql://postgres@/{database_name(butler)}?host={quote(str(where))}"
 
-    @asynccontextmanager
-    async def kept_alive(self) -> AsyncIterator[None]:
-        """Within this block the embedded server, should it die, is soon started again."""
-        watching = asyncio.create_task(self._watch())
-        try:
-            yield
-        finally:
-            watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await watching
+    def kept_alive(self) -> AbstractAsyncContextManager[object]:
+        """Within this block an embedded server that dies is started again."""
+        return beside(self._watch())
 
     async def release(self) -> None:
-        """Let go of the embedded server; the last process to do so stops it."""
+        """Stop using the embedded server; the last process to do so stops it."""
         self._holding = False
         await to_its_end(asyncio.to_thread(self._embedded.stop))
 
     async def hold(self) -> None:
-        """Join the embedded server, or start it, until it is released."""
+        """Use the embedded server until `release`; start it if it does not run."""
         async with self._starting:
             if not self._holding:
                 self._embedded.memory = self._settings.memory
@@ -154,71 +142,68 @@ class DatabaseServer:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
+            if not self._holding:
+                continue
             try:
-                if self._holding and not await asyncio.to_thread(self._answers):
+                # Only the socket: `start` would also check accounts, programs and files.
+                reply = await asyncio.to_thread(ask, self._embedded.socket_directory)
+                if reply is not SocketReply.WELCOME:
                     await to_its_end(asyncio.to_thread(self._embedded.start))
                     log.warning("the database server had died and was started again")
             except ButlersError as error:
                 log.error("the database server is down", error=str(error))
 
-    def _answers(self) -> bool:
-        """A look at the socket; starting anew would also look at accounts, programs and files."""
-        return ask(self._embedded.socket_directory) is SocketReply.WELCOME
-
 
 def replicas_of(access: Access, urls: Sequence[str], butler: str) -> list[Access]:
-    """How to reach the copies of a butler's database: by the login that serves at the original."""
-    found = [external_access(url, database_name(butler)) for url in urls]
+    """Return how to reach the replicas of a butler's database, with the login of the primary."""
+    replicas = [external_access(url, database_name(butler)) for url in urls]
     if access.runtime_role:
-        return found
-    return [
-        Access(one.owner_dsn, signed_in_like(one.owner_dsn, access.runtime_dsn)) for one in found
-    ]
+        return replicas
+    dsns = [replica.owner_dsn for replica in replicas]
+    return [Access(dsn, signed_in_like(dsn, access.runtime_dsn)) for dsn in dsns]
 
 
-async def _taken_by(url: str) -> int:
-    """How many connections a server takes; the embedded one is told so by us."""
+async def _max_connections(url: str) -> int:
+    """Return how many connections a server accepts; "" is the embedded one."""
     if not url:
         return MAX_CONNECTIONS
     async with connected(maintenance_url(url)) as connection:
-        takes = "select current_setting('max_connections')::integer"
-        return int(await connection.fetchval(takes))
+        query = "select current_setting('max_connections')::integer"
+        return int(await connection.fetchval(query))
 
 
 _SQL = load(__file__)
-
 _touch = Touched(_SQL["touch"])
 _use_little_memory = FirstRow(_SQL["use_little_memory"])
 _take_room = FirstRow(_SQL["take_room"])
-# However often it is asked for, by whomever.
-_KNOWN_SECONDS, _PATIENCE_SECONDS = 5.0, 5.0
+_CHECK_AGAIN_SECONDS, _CHECK_SECONDS = 5.0, 5.0
 
 
 class Storage:
-    """What one butler writes to."""
+    """Whether a butler's database can be written to; tested at most every few seconds."""
 
     def __init__(self, database: Callable[[], Database]) -> None:
         self._database = database
-        self._trouble, self._tried_at = "", -_KNOWN_SECONDS
-        self._trying = asyncio.Lock()
+        self._trouble, self._checked_at = "", -_CHECK_AGAIN_SECONDS
+        self._checking = asyncio.Lock()
 
     async def trouble(self) -> str:
-        """Why nothing can be written; empty when something could, a moment ago at most."""
-        async with self._trying:
-            if time.monotonic() - self._tried_at >= _KNOWN_SECONDS:
-                self._trouble = await self._tried()
-                self._tried_at = time.monotonic()
+        """Return why nothing can be written; empty if something can."""
+        async with self._checking:
+            if time.monotonic() - self._checked_at >= _CHECK_AGAIN_SECONDS:
+                self._trouble = await self._check()
+                self._checked_at = time.monotonic()
             return self._trouble
 
-    async def _tried(self) -> str:
+    async def _check(self) -> str:
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(_CHECK_SECONDS):
                 async with self._database().system_transaction() as tx:
                     await _touch(tx)
                     await _use_little_memory(tx)
                     await _take_room(tx)
         except TimeoutError:
-            return f"nothing could be written within {_PATIENCE_SECONDS:g} seconds"
+            return f"nothing could be written within {_CHECK_SECONDS:g} seconds"
         except ButlersError as error:
             return f"nothing can be written: {error}"
         return ""

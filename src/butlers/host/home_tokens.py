@@ -18,7 +18,7 @@ from butlers.settings.names import database_name
 
 
 def home_tokens(home: Home) -> TokenStore:
-    """Return the tokens of a home to list and change; a butler with wrong settings is left out."""
+    """Return the tokens of a home; those of a butler with wrong settings are left out."""
     house = load_house(home.settings_file, home.butler_files())
     urls = {name: settings.database.url for name, settings in house.butlers.items()}
     databases = [TokenDatabase(name, _owner_dsn(name, url)) for name, url in urls.items() if url]
@@ -54,7 +54,7 @@ def command_token(home: Home, butler: str, tenant: str) -> str:
 
 
 def _ensure(home: Home, file: Path, butler: str, grant: TokenGrant) -> bool:
-    """See that a private file holds a valid token; true if this call made one."""
+    """Make a token into a private file, unless it has a valid one; return whether it was made."""
     store = TokenFile(home.tokens_file)
     try:
         record = store.verify(file.read_text("utf-8").strip(), butler) if file.exists() else None
@@ -66,9 +66,7 @@ def _ensure(home: Home, file: Path, butler: str, grant: TokenGrant) -> bool:
         _, token = store.create(butler, grant.tenant, grant.note, rights=grant.rights)
         replace_file(file, f"{token}\n")
     except OSError as error:
-        raise Unavailable(
-            f"cannot write {file} ({error.strerror}); mend its permissions"
-        ) from error
+        raise Unavailable(f"cannot write {file} ({error.strerror}); fix its permissions") from error
     return True
 
 

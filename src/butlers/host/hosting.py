@@ -1,4 +1,4 @@
-"""Butlers of a home opened in this process, and closed again whatever happens."""
+"""Open butlers of a home in this process, and close them whatever happens."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -20,10 +20,9 @@ from butlers.settings.sections import ButlerSettings
 
 log = structlog.get_logger(__name__)
 _AT_ONCE = 8
-_TELL_SECONDS = 5.0
+_PROGRESS_SECONDS = 5.0
 
-# Starting a database and loading a model takes longer than asking them; still nobody waits for it
-# for ever: a while before the answer of a session, and then a moment each time it is needed.
+# How long a session waits for its memory to start: before the answer, and whenever it is used.
 _OPENING_SECONDS = 20.0
 _LATEST_SECONDS = 5.0
 
@@ -32,10 +31,10 @@ _LATEST_SECONDS = 5.0
 async def hosted(
     home: Home, settings: Iterable[ButlerSettings]
 ) -> AsyncIterator[tuple[DatabaseServer, list[Butler]]]:
-    """Butlers yet to be started; at the end all are stopped, whatever happens."""
+    """Yield the database server and butlers, not started yet; stop them all at the end."""
     chosen = list(settings)
     server = DatabaseServer(home, len(chosen))
-    butlers = [Butler(one, server) for one in chosen]
+    butlers = [Butler(each, server) for each in chosen]
     try:
         yield server, butlers
     finally:
@@ -44,28 +43,26 @@ async def hosted(
 
 
 async def start_side_by_side(butlers: Sequence[Butler]) -> list[ButlersError]:
-    """Start butlers, a few at a time; why those failed that did, which keeps no other."""
-    turn, ended = asyncio.Semaphore(_AT_ONCE), 0
+    """Start butlers, a few at a time; return the errors of those that failed."""
+    limit, starting = asyncio.Semaphore(_AT_ONCE), list[asyncio.Task[ButlersError | None]]()
 
     async def start(butler: Butler) -> ButlersError | None:
-        nonlocal ended
-        async with turn:
-            failure = await started(butler)
-            ended += 1
-            return failure
+        async with limit:
+            return await started(butler)
 
-    async def tell() -> None:
+    async def log_progress() -> None:
         while True:
-            await asyncio.sleep(_TELL_SECONDS)
+            await asyncio.sleep(_PROGRESS_SECONDS)
+            ended = sum(task.done() for task in starting)
             log.info(f"{ended} of {len(butlers)} butlers are up")
 
-    async with beside(tell()), asyncio.TaskGroup() as group:
-        starting = [group.create_task(start(butler)) for butler in butlers]
-    return [failure for one in starting if (failure := one.result()) is not None]
+    async with beside(log_progress()), asyncio.TaskGroup() as group:
+        starting += [group.create_task(start(butler)) for butler in butlers]
+    return [failure for task in starting if (failure := task.result()) is not None]
 
 
 async def started(butler: Butler) -> ButlersError | None:
-    """Start what can be started of a butler; why nothing can."""
+    """Start a butler; return the error if none of its modules can start."""
     try:
         await butler.start()
     except ButlersError as error:
@@ -76,7 +73,7 @@ async def started(butler: Butler) -> ButlersError | None:
 
 @asynccontextmanager
 async def opened_butler(home: Home, name: str) -> AsyncIterator[Butler]:
-    """A butler, started in this process beside whoever else uses its home."""
+    """Start a butler in this process; others may use the same home meanwhile."""
     async with hosted(home, [butler_settings(home, name)]) as (_, [butler]):
         await butler.start()
         yield butler
@@ -84,11 +81,11 @@ async def opened_butler(home: Home, name: str) -> AsyncIterator[Butler]:
 
 @asynccontextmanager
 async def opened_spawner(home: Home, settings: ButlerSettings) -> AsyncIterator[Spawner]:
-    """The sessions of a butler in this process; it answers even if its database never starts."""
+    """Run sessions of a butler in this process; it answers even if its database never starts."""
     async with hosted(home, [settings]) as (_, [butler]):
         starting = asyncio.create_task(butler.start_warm())
-        # Whoever needs it is told of its failure; if nobody does, that is no surprise.
-        starting.add_done_callback(lambda one: one.cancelled() or one.exception())
+        # Read the error, so that asyncio does not complain if nobody else does.
+        starting.add_done_callback(lambda task: task.cancelled() or task.exception())
 
         async def started() -> Memory:
             await asyncio.shield(starting)

@@ -1,4 +1,4 @@
-"""The modules this house knows, and the order they are loaded in."""
+"""The modules a butler can load, and the order they are loaded in."""
 
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -9,7 +9,7 @@ from butlers.memory.module import MemoryModule
 from butlers.module import Module
 from butlers.notebook.module import NotebookModule
 
-# What every butler's database has, whichever modules it loads.
+# The migrations of every butler's database, whichever modules it loads.
 CORE = Branch(
     "core",
     "butlers:jobs/migrations",
@@ -24,7 +24,7 @@ KNOWN: Mapping[str, type[Module]] = {
 
 
 def load_order(enabled: Iterable[str], known: Mapping[str, type[Module]] = KNOWN) -> list[str]:
-    """Enabled modules, each after everything it depends on; same input, same order."""
+    """Order the enabled modules by their dependencies; SettingsError if one is missing."""
     names = sorted(set(enabled))
     graph = {name: sorted(known[name].dependencies) for name in names}
     missing = [
@@ -44,18 +44,18 @@ def load_order(enabled: Iterable[str], known: Mapping[str, type[Module]] = KNOWN
 
 
 def branches(known: Mapping[str, type[Module]] = KNOWN) -> list[Branch]:
-    """Every migration branch there is, enabled or not, so that any revision can be located."""
+    """Return every migration branch, enabled or not, so that any revision can be found."""
     return [CORE, *(module.migrations for module in known.values() if module.migrations)]
 
 
 def targets(names: Iterable[str], known: Mapping[str, type[Module]] = KNOWN) -> list[str]:
-    """The migration targets of the modules that are enabled, after what every butler has."""
+    """Return the migration targets of every butler and of these modules."""
     wanted = (CORE, *(known[name].migrations for name in names))
     return [f"{branch.label}@head" for branch in wanted if branch]
 
 
 def check_tool_names(modules: Iterable[Module]) -> None:
-    """No two modules offer a tool of one name: the later one would silently be dropped."""
+    """Raise Conflict if two modules have a tool of the same name: one would be dropped."""
     owners: dict[str, str] = {}
     for module in modules:
         for tool in (operation.tool for operation in module.operations):

@@ -1,4 +1,4 @@
-"""Removing a butler: everything that is its own, and what is told about before."""
+"""Remove a butler, and list before what will be removed."""
 
 import shutil
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ _MEMORIES = ("facts", "rules", "episodes", "entities")
 
 @dataclass(frozen=True, slots=True)
 class Belongings:
-    """What goes with a butler."""
+    """Everything that is removed with a butler."""
 
     memories: dict[str, int]
     files: list[str]
@@ -37,54 +37,56 @@ class Belongings:
     tokens: list[TokenRecord]
     sessions: list[Arrival]
     connections: list[Connected]
-    """The agents that were given it, whose own files are theirs to change."""
+    """The agents connected to it; their own files are not changed."""
 
 
 async def belongings(home: Home, name: str) -> Belongings:
-    """What a butler has; nothing is changed."""
-    settings, waiting = butler_settings(home, name), SpoolEntries(home.root)
-    arrivals = [*waiting.arrivals(), *waiting.set_aside_before()]
+    """Return what a butler has; nothing is changed."""
+    spool = SpoolEntries(home.root)
+    sessions = [*spool.arrivals(), *spool.set_aside_before()]
     async with _server_of(home, name) as (maintenance, dsn):
-        is_there = database_name(name) in await databases(maintenance) if maintenance else False
-        rows = await counts(dsn) if is_there else {}
+        exists = database_name(name) in await databases(maintenance) if maintenance else False
+        rows = await counts(dsn) if exists else {}
+    tokens = [token.record for token in await home_tokens(home).list_all()]
+    agents = ConnectionFile(home.connections_file).all()
     return Belongings(
         {kind: rows.get(f"public.{kind}", 0) for kind in _MEMORIES},
         sorted(file.name for file in home.butler_directory(name).iterdir()),
-        list(settings.butler.schedule),
-        [one.record for one in await home_tokens(home).list_all() if one.record.butler == name],
-        [one for one in arrivals if one.butler == name],
-        [one for one in ConnectionFile(home.connections_file).all() if one.butler == name],
+        list(butler_settings(home, name).butler.schedule),
+        [token for token in tokens if token.butler == name],
+        [session for session in sessions if session.butler == name],
+        [agent for agent in agents if agent.butler == name],
     )
 
 
 async def remove(home: Home, name: str) -> Belongings:
-    """Remove a butler of a home that nobody serves; cut short, it can be done again."""
-    had, tokens = await belongings(home, name), TokenFile(home.tokens_file)
-    kept = {one.id for one in tokens.all()}
+    """Remove a butler of a home that nobody serves; if interrupted, it can be run again."""
+    removed, tokens = await belongings(home, name), TokenFile(home.tokens_file)
+    in_file = {record.id for record in tokens.all()}
     async with _server_of(home, name) as (maintenance, _):
         if maintenance:
             await _drop(maintenance, name)
-    for token in had.tokens:
-        if token.id in kept:  # those that are shared went with the database
+    for token in removed.tokens:
+        if token.id in in_file:  # the others were in the database
             tokens.revoke(token.id)
     for file in (home.hook_token_file(name), home.command_token_file(name)):
         file.unlink(missing_ok=True)
-    for connection in had.connections:
+    for connection in removed.connections:
         ConnectionFile(home.connections_file).remove(connection)
-    for arrival in had.sessions:
+    for arrival in removed.sessions:
         SpoolEntries(home.root).done(arrival)
-    # Last, and by a name that no butler has: until then it is listed, and can be removed again.
+    # Last, so that until then the butler is listed and can be removed again.
     gone = home.butlers_directory / f".{name}.removed"
     shutil.rmtree(gone, ignore_errors=True)
     home.butler_directory(name).rename(gone)
     flush_directory(home.butlers_directory)
     shutil.rmtree(gone)
-    return had
+    return removed
 
 
 @asynccontextmanager
 async def _server_of(home: Home, name: str) -> AsyncIterator[tuple[str, str]]:
-    """Where to sign in to the butler's server, and to its database; "" where there is none yet."""
+    """Yield the DSNs of the butler's server and database; "" if there are none yet."""
     url = butler_settings(home, name).database.url
     if url:
         yield maintenance_url(url), external_access(url, database_name(name)).owner_dsn
@@ -101,16 +103,15 @@ async def _server_of(home: Home, name: str) -> AsyncIterator[tuple[str, str]]:
 
 
 async def _drop(maintenance: str, name: str) -> None:
+    database = database_name(name)
     try:
         async with connected(maintenance) as connection:
             with translated_errors():
-                await connection.execute(f'drop database if exists "{database_name(name)}"')
+                await connection.execute(f'drop database if exists "{database}"')
                 with suppress(asyncpg.InsufficientPrivilegeError):
-                    await connection.execute(
-                        f'drop role if exists "{login_of(database_name(name))}"'
-                    )
+                    await connection.execute(f'drop role if exists "{login_of(database)}"')
     except asyncpg.ObjectInUseError:
         raise Conflict(
-            f"somebody uses the database of {name}, such as a `butlers mcp` that an agent started; "
-            "end that first. Nothing was removed"
+            f"the database of {name} is in use, for example by a `butlers mcp` that an agent "
+            "started; stop that first. Nothing was removed"
         ) from None

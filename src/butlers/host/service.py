@@ -1,4 +1,4 @@
-"""Keeping a home up: a service of the user's own, under systemd or launchd."""
+"""Keep a home served by a service of the user, under systemd or launchd."""
 
 import hashlib
 import os
@@ -22,46 +22,45 @@ _FILE_MODE = 0o644
 
 @dataclass(frozen=True)
 class Manager:
-    """What keeps programs of a user running: the file that tells it of ours, and its commands."""
+    """A service manager: the file that describes our service, and the commands to use it."""
 
     file: Path
     text: str
     look: Sequence[str]
     """Succeeds while the service runs."""
     start: Sequence[Sequence[str]]
-    """Run it now and at every login, as its file says."""
+    """Start it now and at every login."""
     stop: Sequence[Sequence[str]]
-    disown: Sequence[Sequence[str]] = ()
-    """Before its file goes."""
-    forget: Sequence[Sequence[str]] = ()
-    """After it went."""
+    before_removal: Sequence[Sequence[str]] = ()
+    """Run before the file is deleted."""
+    after_removal: Sequence[Sequence[str]] = ()
     hint: str = ""
 
 
 def systemd(home: Home) -> Manager:
-    """A unit of the user's systemd."""
+    """Describe the service as a unit of the user's systemd."""
     unit = f"butlers{_suffix(home)}.service"
-    chosen = os.environ.get("XDG_CONFIG_HOME")
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
 
     def user(*words: str) -> list[str]:
         return ["systemctl", "--user", *words]
 
     return Manager(
-        Path(chosen or Path.home() / ".config") / "systemd" / "user" / unit,
+        config / "systemd" / "user" / unit,
         _unit_text(home),
         look=user("is-active", "--quiet", unit),
         start=[user("daemon-reload"), user("enable", unit), user("restart", unit)],
         stop=[user("stop", unit)],
-        disown=[user("disable", unit)],
-        forget=[user("daemon-reload")],
+        before_removal=[user("disable", unit)],
+        after_removal=[user("daemon-reload")],
         hint="It starts when you log in; for a machine nobody logs in to: loginctl enable-linger",
     )
 
 
 def _unit_text(home: Home) -> str:
     command = " ".join(map(_quoted, _command(home)))
-    # The programs of sessions are looked for where a terminal of this user finds them.
-    path = _quoted(f"PATH={_path()}", dollars=False)
+    # Sessions find their programs where a terminal of this user finds them.
+    path = _quoted(f"PATH={os.environ.get('PATH', os.defpath)}", dollars=False)
     return (
         f"[Unit]\nDescription=Butlers of {_plain(str(home.root))}\n\n"
         f"[Service]\nExecStart={command}\nEnvironment={path}\n"
@@ -71,20 +70,20 @@ def _unit_text(home: Home) -> str:
 
 
 def launchd(home: Home) -> Manager:
-    """An agent of the user's launchd."""
+    """Describe the service as an agent of the user's launchd."""
     label, domain = f"local.butlers{_suffix(home)}", f"gui/{os.getuid()}"
     file = Path.home() / "Library" / "LaunchAgents" / f"{label}.plist"
-    told = {
+    fields = {
         "Label": label,
         "ProgramArguments": _command(home),
-        "EnvironmentVariables": {"PATH": _path()},
+        "EnvironmentVariables": {"PATH": os.environ.get("PATH", os.defpath)},
         "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False},
         "ThrottleInterval": 30,
     }
     return Manager(
         file,
-        plistlib.dumps(told, sort_keys=False).decode(),
+        plistlib.dumps(fields, sort_keys=False).decode(),
         look=["launchctl", "print", f"{domain}/{label}"],
         start=[["launchctl", "bootstrap", domain, str(file)]],
         stop=[["launchctl", "bootout", f"{domain}/{label}"]],
@@ -92,23 +91,23 @@ def launchd(home: Home) -> Manager:
 
 
 def manager_of(home: Home) -> Manager:
-    """What keeps programs running on this machine."""
+    """Return the service manager of this machine; Unavailable if it has none."""
     if sys.platform == "darwin" and shutil.which("launchctl"):
         return launchd(home)
     if shutil.which("systemctl"):
         return systemd(home)
     raise Unavailable(
-        "there is neither systemd nor launchd here; have whatever starts your programs run: "
+        "this machine has neither systemd nor launchd; let your own service manager run: "
         + shlex.join(_command(home))
     )
 
 
 def install(manager: Manager) -> None:
-    """Have the home served now and from every login on; what fails leaves no file behind."""
-    before, running = _read(manager.file), is_running(manager)
-    if running and before == manager.text:
-        return
-    if running:
+    """Start the service now and at every login; a start that fails leaves no new file."""
+    before = manager.file.read_text("utf-8") if manager.file.exists() else None
+    if is_running(manager):
+        if before == manager.text:
+            return
         _run(manager.stop)
     manager.file.parent.mkdir(parents=True, exist_ok=True)
     replace_file(manager.file, manager.text, _FILE_MODE)
@@ -117,18 +116,18 @@ def install(manager: Manager) -> None:
     except Unavailable as error:
         if before is None:
             manager.file.unlink()
-        raise Unavailable(f"{error}; log in as this user yourself, not by su or sudo") from error
+        raise Unavailable(f"{error}; log in as this user directly, not with su or sudo") from error
 
 
 def uninstall(manager: Manager) -> bool:
-    """Stop the service and forget it; false where there is none."""
+    """Stop and remove the service; false if there is none."""
     if not manager.file.exists():
         return False
     if is_running(manager):
         _run(manager.stop)
-    _run(manager.disown)
+    _run(manager.before_removal)
     manager.file.unlink()
-    _run(manager.forget)
+    _run(manager.after_removal)
     return True
 
 
@@ -142,23 +141,18 @@ def _command(home: Home) -> list[str]:
 
 
 def _suffix(home: Home) -> str:
-    """Nothing for the usual home; else what tells it from every other."""
-    usual = Path(os.path.abspath(Path("~/.butlers").expanduser()))
+    """Return a suffix that differs for every home; empty for the default one."""
     digest = hashlib.sha256(str(home.root).encode()).hexdigest()
-    return "" if home.root == usual else f"-{digest[:8]}"
-
-
-def _path() -> str:
-    return os.environ.get("PATH", os.defpath)
+    return "" if home.is_default else f"-{digest[:8]}"
 
 
 def _plain(text: str) -> str:
-    """Text in which systemd finds nothing to replace."""
+    """Escape what systemd would replace."""
     return text.replace("%", "%%").replace("\n", " ")
 
 
 def _quoted(word: str, *, dollars: bool = True) -> str:
-    """A word as systemd reads it: one word, as it is."""
+    """Quote a word for systemd."""
     plain = _plain(word).replace("\\", "\\\\").replace('"', '\\"')
     return '"' + (plain.replace("$", "$$") if dollars else plain) + '"'
 
@@ -167,8 +161,9 @@ def _run(commands: Sequence[Sequence[str]]) -> None:
     for command in commands:
         done = _done(command)
         if done.returncode != 0:
-            told = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
-            raise Unavailable(f"`{shlex.join(command)}` failed: {told}")
+            output = " ".join((done.stderr or done.stdout).split())
+            reason = output or f"exit code {done.returncode}"
+            raise Unavailable(f"`{shlex.join(command)}` failed: {reason}")
 
 
 def _done(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
@@ -178,7 +173,3 @@ def _done(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
         )
     except subprocess.TimeoutExpired:
         raise Unavailable(f"`{shlex.join(command)}` took more than a minute") from None
-
-
-def _read(file: Path) -> str | None:
-    return file.read_text("utf-8") if file.exists() else None

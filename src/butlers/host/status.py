@@ -1,7 +1,7 @@
-"""Whether a home is up: the lock that its process holds, and where that process listens.
+"""Whether a home is served: the lock that its daemon holds, and where the daemon listens.
 
-Several processes serve a home whose butlers are all on external servers; each holds a lock, and
-tells where it listens, at a place of its own.
+Several daemons may serve a home whose butlers all use external database servers. Each has a number,
+and its own lock and run file.
 """
 
 import fcntl
@@ -23,14 +23,13 @@ from butlers.errors import Conflict, Unavailable
 from butlers.host.home import Home
 
 _PATIENCE_SECONDS = 8.0
-_GLANCE_SECONDS = 0.05
-_GLANCES = 4
-MOST_PLACES = 64
+_LOCK_TRIES, _LOCK_RETRY_SECONDS = 4, 0.05
+_MOST_PROCESSES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """How to reach a home that is up; `run.json` says all of it."""
+    """How to reach a daemon: the content of `run.json`."""
 
     url: str
     pid: int
@@ -38,68 +37,69 @@ class Running:
     version: str = ""
     started_at: str = ""
     key: str = field(default="", repr=False)
-    """What this process tells its health in full for."""
+    """The token for which this process reports its health in full."""
 
 
 @contextmanager
-def alone(home: Home) -> Iterator[None]:
-    """Nobody else serves the home; the lock goes with the process, however it ends."""
-    with _locked(home) as lock:
+def alone(home: Home) -> Iterator[Home]:
+    """Hold the lock of a home that no other process serves; Conflict if one does."""
+    with _open_lock(home) as lock:
         if not _taken(lock) or homes_served(home)[1:]:
             raise Conflict(
                 f"the butlers of {home.root} are already up; `butlers status` says where. "
                 "Stop them first with `butlers stop`, or use another home with --home DIR"
             )
-        _sign(lock)
-        home.run_file.unlink(missing_ok=True)  # left by a process that was killed
-        yield
+        _sign(home, lock)
+        yield home
 
 
 @contextmanager
 def beside_others(home: Home) -> Iterator[Home]:
-    """The home at the first place that nobody serves it from."""
-    for place in range(1, MOST_PLACES + 1):
-        here = home.at(place)
-        with _locked(here) as lock:
-            if _taken(lock, glances=1):
-                _sign(lock)
-                here.run_file.unlink(missing_ok=True)
-                yield here
+    """Hold the first free lock of a home that several processes may serve."""
+    for each in _processes(home):
+        with _open_lock(each) as lock:
+            if _taken(lock, tries=1):
+                _sign(each, lock)
+                yield each
                 return
-    raise Conflict(f"{MOST_PLACES} processes serve {home.root} already; use another home")
+    raise Conflict(f"{_MOST_PROCESSES} processes serve {home.root} already; use another home")
 
 
 def homes_served(home: Home) -> list[Home]:
-    """The home at each place that some process serves it from."""
-    every = (home.at(place) for place in range(1, MOST_PLACES + 1))
-    return [one for one in every if is_up(one)]
+    """Return the home once for each process that serves it."""
+    return [each for each in _processes(home) if is_up(each)]
 
 
-def _locked(home: Home) -> IO[bytes]:
-    # Neither truncated nor appended to: it may be another's.
+def _processes(home: Home) -> Iterator[Home]:
+    return map(home.of_process, range(1, _MOST_PROCESSES + 1))
+
+
+def _open_lock(home: Home) -> IO[bytes]:
+    # Neither truncated nor appended to: another process may hold it.
     return os.fdopen(os.open(home.lock_file, os.O_RDWR | os.O_CREAT, 0o644), "r+b")
 
 
-def _taken(lock: IO[bytes], glances: int = _GLANCES) -> bool:
-    """Whether the lock is ours now; whoever only looks at it lets go in no time."""
-    for _ in range(glances):
+def _taken(lock: IO[bytes], tries: int = _LOCK_TRIES) -> bool:
+    """Take the lock; try again, because `is_up` of another process holds it for a moment."""
+    for _ in range(tries):
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
-        time.sleep(_GLANCE_SECONDS)
+        time.sleep(_LOCK_RETRY_SECONDS)
     return False
 
 
-def _sign(lock: IO[bytes]) -> None:
-    """Write down who holds the lock; whoever reads meanwhile finds a number all the same."""
+def _sign(home: Home, lock: IO[bytes]) -> None:
+    """Write the process id into the lock, so that a reader always finds a number."""
     signature = f"{os.getpid()}\n".encode()
     os.pwrite(lock.fileno(), signature, 0)
     lock.truncate(len(signature))
+    home.run_file.unlink(missing_ok=True)  # left by a process that was killed
 
 
 @contextmanager
 def announced(home: Home, running: Running) -> Iterator[None]:
-    """`run.json` says where to find us, from ready until stopped."""
+    """Within this block `run.json` says where the daemon listens."""
     replace_file(home.run_file, json.dumps(asdict(running), indent=2) + "\n")
     try:
         yield
@@ -108,7 +108,7 @@ def announced(home: Home, running: Running) -> Iterator[None]:
 
 
 def is_up(home: Home) -> bool:
-    """Whether a process serves the home; one that was killed has lost its lock."""
+    """Whether a process holds the lock of the home; a killed one no longer does."""
     try:
         with home.lock_file.open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -120,41 +120,40 @@ def is_up(home: Home) -> bool:
 
 
 def running(home: Home) -> Running | None:
-    """Where the home is served; None while nothing is, or it is starting or stopping."""
+    """Return where the daemon listens; None if there is none, or it is starting or stopping."""
     if not is_up(home):
         return None
     try:
-        told = json.loads(home.run_file.read_text(encoding="utf-8"))
+        fields = json.loads(home.run_file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    known = Running.__dataclass_fields__
-    return Running(**{key: value for key, value in told.items() if key in known})
+    known = fields.keys() & Running.__dataclass_fields__.keys()
+    return Running(**{key: fields[key] for key in known})
 
 
 def served(home: Home) -> Running | None:
-    """Where the home is served from any of its places, the first that is."""
-    told = (running(one) for one in homes_served(home))
-    return next((one for one in told if one is not None), None)
+    """Return where the first daemon of the home listens that is ready."""
+    return next(filter(None, map(running, homes_served(home))), None)
 
 
 def process_of(home: Home) -> int | None:
-    """The process that holds the home's lock, be it just starting; None when nobody does."""
+    """Return the id of the process that holds the lock, even while it starts; None if none does."""
     if not is_up(home):
         return None
     signed = home.lock_file.read_text(encoding="utf-8").split()
     if signed:
         return int(signed[0])
-    found = running(home)  # version 0.1.0 said so only here
-    if found is None:
+    daemon = running(home)  # version 0.1.0 wrote it only there
+    if daemon is None:
         raise Unavailable(f"the butlers of {home.root} are just starting; try again in a moment")
-    return found.pid
+    return daemon.pid
 
 
 def ask_to_stop(home: Home, pid: int) -> bool:
-    """Ask a process to stop while it holds the home's lock; false when it no longer does.
+    """Ask a process to stop; false if it no longer holds the lock of the home.
 
-    A number of a process may have been given to another meanwhile: a handle is taken on it first
-    (where the system has such), and the lock asked again before anything is sent.
+    The system may have given its id to another process. So a handle is taken first, if the system
+    has them, and the lock is read again before the signal is sent.
     """
     try:
         with _handle(pid) as send:
@@ -165,14 +164,15 @@ def ask_to_stop(home: Home, pid: int) -> bool:
         return False
     except PermissionError as error:
         raise Unavailable(
-            f"process {pid}, which serves {home.root}, is another user's; stop it as that user"
+            f"process {pid}, which serves {home.root}, belongs to another user; stop it as that "
+            "user"
         ) from error
     return True
 
 
 @contextmanager
 def _handle(pid: int) -> Iterator[Callable[[int], None]]:
-    """What sends a signal to the process."""
+    """Yield a function that sends a signal to the process."""
     if not hasattr(os, "pidfd_open"):
         yield partial(os.kill, pid)
         return
@@ -184,19 +184,18 @@ def _handle(pid: int) -> Iterator[Callable[[int], None]]:
 
 
 def reasons(butler: Mapping[str, Any]) -> list[str]:
-    """Why a butler is not well, as its health tells it: in all, or by module."""
+    """Return why a butler is unwell: its own error, or the errors of its modules."""
+    if "error" in butler:
+        return [butler["error"]]
     modules = butler.get("modules", {}).items()
-    unwell = {name: one for name, one in modules if one["status"] != "ok"}
-    told = [f"{name}: {one['error']}" if "error" in one else name for name, one in unwell.items()]
-    return [butler["error"]] if "error" in butler else told
+    unwell = [(name, module) for name, module in modules if module["status"] != "ok"]
+    return [f"{name}: {module['error']}" if "error" in module else name for name, module in unwell]
 
 
-def health(found: Running) -> tuple[str, dict[str, Any]]:
-    """How the butlers of a home say they are: in one word, and each of them."""
-    asked = urllib.request.Request(f"{found.url}/health")
-    asked.add_header("Authorization", f"Bearer {found.key}")
+def health(daemon: Running) -> tuple[str, dict[str, Any]]:
+    """Ask a daemon for its health: one word for all, and a report for each butler."""
     try:
-        with _opener().open(asked, timeout=_PATIENCE_SECONDS) as answer:
+        with _open(f"{daemon.url}/health", daemon.key, _PATIENCE_SECONDS) as answer:
             body = answer.read()
     except urllib.error.HTTPError as refusal:
         with refusal:
@@ -211,12 +210,10 @@ def health(found: Running) -> tuple[str, dict[str, Any]]:
 
 
 def post(url: str, body: dict[str, Any], token: str, seconds: float) -> dict[str, Any]:
-    """What the process that serves a home answers; Unavailable says why it does not."""
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    """Send a request to the daemon and return its answer; Unavailable says why there is none."""
     try:
-        with _opener().open(request, timeout=seconds) as answer:
-            told: dict[str, Any] = json.loads(answer.read())
+        with _open(url, token, seconds, json.dumps(body).encode()) as answer:
+            return dict(json.loads(answer.read()))
     except urllib.error.HTTPError as refusal:
         with refusal:
             raise Unavailable(_explanation(refusal)) from None
@@ -224,19 +221,20 @@ def post(url: str, body: dict[str, Any], token: str, seconds: float) -> dict[str
         raise Unavailable(f"the butlers did not answer within {seconds:g} s") from None
     except (OSError, http.client.HTTPException, ValueError):
         raise Unavailable(
-            "the butlers went away before they answered; `butlers up` starts them, and "
-            "`butlers logs` may say why"
+            "the butlers stopped before they answered; start them with `butlers up`, and see "
+            "`butlers logs` for the reason"
         ) from None
-    return told
 
 
 def _explanation(refusal: urllib.error.HTTPError) -> str:
     try:
         return str(json.loads(refusal.read())["error"]["message"])
     except (OSError, ValueError, TypeError, KeyError):
-        return f"the butlers answered {refusal.code}; `butlers logs` may say why"
+        return f"the butlers answered {refusal.code}; see `butlers logs` for the reason"
 
 
-def _opener() -> urllib.request.OpenerDirector:
-    # Ours is on this machine: a proxy of the environment has no business here.
-    return urllib.request.build_opener(urllib.request.ProxyHandler({}))
+def _open(url: str, token: str, seconds: float, body: bytes | None = None) -> Any:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    # The daemon is on this machine: a proxy of the environment must not be used.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    return opener.open(urllib.request.Request(url, body, headers), timeout=seconds)

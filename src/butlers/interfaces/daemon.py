@@ -9,7 +9,6 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
 
 import structlog
 
@@ -35,7 +34,6 @@ from butlers.interfaces.http_server import (
 )
 from butlers.interfaces.mcp.local_clients import unix_socket_served
 from butlers.settings.files import HouseSettings
-from butlers.settings.sections import ServerSection
 
 log = structlog.get_logger(__name__)
 _MOST_FILES = 65_536
@@ -43,11 +41,11 @@ _AGAIN_SECONDS = 60.0
 """How long until a failed start is tried again."""
 
 
+OnReady = Callable[[Running], Awaitable[None]]
+
+
 async def run(
-    home: Home,
-    house: HouseSettings,
-    on_ready: Callable[[Running], Awaitable[None]],
-    pages: Pages | None = None,
+    home: Home, house: HouseSettings, on_ready: OnReady, pages: Pages | None = None
 ) -> None:
     """Serve every butler of a home; return after a clean stop, even during the start."""
     stop = _Stop(house.server.drain_seconds)
@@ -73,11 +71,7 @@ def _allow_connections() -> None:
 
 
 async def _serve(
-    home: Home,
-    house: HouseSettings,
-    on_ready: Callable[[Running], Awaitable[None]],
-    stop: "_Stop",
-    pages: Pages | None,
+    home: Home, house: HouseSettings, on_ready: OnReady, stop: "_Stop", pages: Pages | None
 ) -> None:
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(listen(house.server.host, house.server.port))
@@ -86,15 +80,19 @@ async def _serve(
         await tokens.adopt()
         key = secrets.token_urlsafe(32)
         app_state = AppState(home, butlers, tokens, house.fleet, _failed(house), key, house.backup)
-        http = _http(app_state, house.server, pages)
+        finish = FINISH_BEHIND_BALANCER_SECONDS if house.server.drain_seconds else FINISH_SECONDS
+        http = HttpServer(build_app(app_state, house.server, pages), finish_seconds=finish)
         serving = await stack.enter_async_context(_serving(http, listener))
         port = listener.getsockname()[1]
         await _prepare_sessions(butlers, house.server.host, port)
         await stack.enter_async_context(_on_schedule(butlers))
-        if home.place == 1:
+        if home.process == 1:
             await stack.enter_async_context(_single_daemon_work(app_state, house))
         stop.server, stop.progress = http, app_state.progress
-        running = replace(_describe(house.server.host, port, list(butlers)), key=key)
+        url = _address(house.server.host, port)
+        served = {name: {"mcp": f"{url}/butlers/{name}/mcp"} for name in butlers}
+        started_at = utc_now().isoformat(timespec="seconds")
+        running = Running(url, os.getpid(), served, __version__, started_at, key)
         stack.enter_context(announced(home, running))
         await on_ready(running)
         log.info("butlers are up", url=running.url, butlers=list(butlers))
@@ -112,16 +110,11 @@ async def _single_daemon_work(app_state: AppState, house: HouseSettings) -> Asyn
         yield
 
 
-def _http(app_state: AppState, settings: ServerSection, pages: Pages | None) -> HttpServer:
-    finish = FINISH_BEHIND_BALANCER_SECONDS if settings.drain_seconds else FINISH_SECONDS
-    return HttpServer(build_app(app_state, settings, pages), finish_seconds=finish)
-
-
 def _failed(house: HouseSettings) -> dict[str, str]:
-    """Say why butlers failed, and what to do about it."""
+    """Return why butlers with wrong settings failed, and what to do about it."""
     failed = {}
     for name, error in house.failed.items():
-        failed[name] = f"{'; '.join(error.faults)}; mend the file, then start the home again"
+        failed[name] = f"{'; '.join(error.faults)}; fix the file and restart the butlers"
         log.error("butler failed to start", butler=name, error=failed[name])
     return failed
 
@@ -153,16 +146,15 @@ async def started_butlers(home: Home, house: HouseSettings) -> AsyncIterator[dic
 @asynccontextmanager
 async def _on_schedule(butlers: Mapping[str, Butler]) -> AsyncIterator[None]:
     """Within this block run every butler's jobs on schedule."""
-    stop = asyncio.Event()
-    keeping = []
+    stop, running = asyncio.Event(), list[asyncio.Task[None]]()
     try:
         for name, butler in butlers.items():
             with structlog.contextvars.bound_contextvars(butler=name):
-                keeping.append(asyncio.create_task(_keep(butler, stop)))
+                running.append(asyncio.create_task(_run_jobs(butler, stop)))
         yield
     finally:
         stop.set()
-        await asyncio.gather(*keeping)
+        await asyncio.gather(*running)
 
 
 async def _prepare_sessions(butlers: Mapping[str, Butler], host: str, port: int) -> None:
@@ -176,13 +168,13 @@ async def _prepare_sessions(butlers: Mapping[str, Butler], host: str, port: int)
             log.warning("sessions cannot be read", butler=name, error=str(error))
 
 
-async def _keep(butler: Butler, stop: asyncio.Event) -> None:
+async def _run_jobs(butler: Butler, stop: asyncio.Event) -> None:
     """Run the jobs of the started modules; restart with more when a failed one recovers."""
     while not stop.is_set():
-        turn = asyncio.Event()
-        jobs = asyncio.create_task(butler.schedule().keep(turn)) if butler.is_open else None
+        restart = asyncio.Event()
+        jobs = asyncio.create_task(butler.schedule().keep(restart)) if butler.is_open else None
         await _recovered(butler, stop)
-        turn.set()
+        restart.set()
         if jobs is not None:
             await jobs
 
@@ -198,10 +190,7 @@ async def _recovered(butler: Butler, stop: asyncio.Event) -> None:
 
 
 class _Stop:
-    """Handles SIGINT and SIGTERM: cancels a start under way, else asks the server to finish.
-
-    Behind a balancer, readiness is withdrawn first. A second signal does not wait for clients.
-    """
+    """Handles SIGINT and SIGTERM: cancels a start, or drains and finishes; twice waits for none."""
 
     def __init__(self, drain_seconds: float = 0.0) -> None:
         self.server: HttpServer | None = None
@@ -260,12 +249,6 @@ async def _serving(
     finally:
         http.should_exit = True
         await serving
-
-
-def _describe(host: str, port: int, names: list[str]) -> Running:
-    url = _address(host, port)
-    served = {name: {"mcp": f"{url}/butlers/{name}/mcp"} for name in names}
-    return Running(url, os.getpid(), served, __version__, utc_now().isoformat(timespec="seconds"))
 
 
 def _address(host: str, port: int) -> str:

@@ -35,13 +35,9 @@ _REMEDIES = {
     errno.EACCES: "you may not listen on port {port}; choose one above 1023 with --port N",
     errno.EADDRNOTAVAIL: "{host} is not an address of this machine; choose another with --host",
 }
-
-
 _BACKLOG = 1024
 FINISH_SECONDS, FINISH_BEHIND_BALANCER_SECONDS = 3, 30
 """How long a stop waits for running requests; behind a balancer none may be lost."""
-
-
 Pages: TypeAlias = Callable[[AppState], Starlette]
 """Makes the application for every path that is not handled here."""
 
@@ -55,18 +51,14 @@ def build_app(app_state: AppState, settings: ServerSection, pages: Pages | None)
     shown = pages(app_state) if pages is not None else None
     # The MCP guard covers its own routes only; this one covers the rest.
     trusted = Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False)
-    mcp = [_mcp_route(f"/butlers/{name}/mcp", server, guard) for name, server in servers.items()]
     app = Starlette(
         routes=[
             *_status_routes(app_state),
             *hook_routes(butlers, tokens),
-            *mcp,
+            *(_mcp_route(name, server, guard) for name, server in servers.items()),
             *(route for name in app_state.failed for route in _failed_routes(name, app_state)),
         ],
-        middleware=[
-            trusted,
-            Middleware(RequestLimiter, tokens=tokens),
-        ],
+        middleware=[trusted, Middleware(RequestLimiter, tokens=tokens)],
         lifespan=_lifespan(list(servers.values()), shown),
     )
     if shown is not None:
@@ -75,11 +67,9 @@ def build_app(app_state: AppState, settings: ServerSection, pages: Pages | None)
     return app
 
 
-def _mcp_route(path: str, server: ButlerMCP, guard: TransportSecuritySettings) -> Route:
-    """Route exactly one path, so that the other paths of a butler are for pages.
-
-    Requests are stateless: the next may come to another process, or to a restarted one.
-    """
+def _mcp_route(name: str, server: ButlerMCP, guard: TransportSecuritySettings) -> Route:
+    """Route exactly one path, without state: the next request may come to another process."""
+    path = f"/butlers/{name}/mcp"
     app = server.streamable_http_app(
         streamable_http_path=path, transport_security=guard, stateless_http=True
     )
@@ -136,8 +126,7 @@ def _lifespan(servers: Sequence[ButlerMCP], pages: Starlette | None) -> Lifespan
 def listen(host: str, port: int) -> socket.socket:
     """Bind the socket before anything else starts, so that a taken port is noticed at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only where the protocol is named; without it every second answer
-    # on a connection is 40 ms late.
+    # asyncio sets TCP_NODELAY only if the protocol is named; without it answers are 40 ms late.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -145,9 +134,8 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        otherwise = f"cannot listen on {host}, port {port}: {error.strerror}"
-        words = _REMEDIES.get(error.errno or 0, otherwise)
-        raise Unavailable(words.format(host=host, port=port)) from error
+        words = _REMEDIES.get(error.errno or 0, "cannot listen on {host}, port {port}: {reason}")
+        raise Unavailable(words.format(host=host, port=port, reason=error.strerror)) from error
     return listener
 
 
@@ -155,15 +143,11 @@ MOST_UNFINISHED = 200
 
 
 class PatientProtocol(H11Protocol):
-    """uvicorn's protocol with a deadline for each request.
-
-    uvicorn waits for ever for the rest of a request. Here a request has to be complete in time, and
-    only the newest unfinished ones are waited for.
-    """
+    """uvicorn's protocol with a deadline per request; too many unfinished ones drop the oldest."""
 
     seconds: ClassVar[float]
     unfinished: ClassVar[dict["PatientProtocol", asyncio.TimerHandle]]
-    """Connections whose request is not complete, the oldest first."""
+    """Connections with an incomplete request, the oldest first."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the deadline of the first request."""
@@ -199,21 +183,17 @@ class PatientProtocol(H11Protocol):
             timer.cancel()
 
 
-def _protocol(seconds: float) -> Any:
-    """The protocol class of a server that waits this long for a request."""
-    return type("Patient", (PatientProtocol,), {"seconds": seconds, "unfinished": {}})
-
-
 class HttpServer(uvicorn.Server):
     """uvicorn without its signal handlers: the daemon stops it in its own order."""
 
     def __init__(
         self, app: Starlette, send_seconds: float = 20.0, finish_seconds: int = FINISH_SECONDS
     ) -> None:
+        waiting: dict[str, Any] = {"seconds": send_seconds, "unfinished": {}}
         super().__init__(
             uvicorn.Config(
                 app,
-                http=_protocol(send_seconds),
+                http=type("Patient", (PatientProtocol,), waiting),
                 ws="none",
                 # Longer than clients keep an idle connection: they must not find it just closed.
                 timeout_keep_alive=15,
@@ -249,30 +229,30 @@ def _guard(names: Sequence[str]) -> TransportSecuritySettings:
 async def _health(app_state: AppState) -> dict[str, object]:
     """Report the health of every butler, and update the metrics."""
     butlers = app_state.butlers
-    found = await asyncio.gather(*(_health_of(butler) for butler in butlers.values()))
-    failed = {name: _failure(name, why) for name, why in app_state.failed.items()}
-    reports = dict(zip(butlers, found, strict=True)) | failed
-    well = all(report["status"] == "ok" for report in reports.values())
-    return {"status": _word(well), "version": __version__, "butlers": reports}
-
-
-def _failure(name: str, why: str) -> dict[str, object]:
-    metrics.UP.labels(name).set(0)
-    return {"status": "failed", "error": why, "modules": {}}
+    reports = await asyncio.gather(*(_health_of(butler) for butler in butlers.values()))
+    failed = {
+        name: {"status": "failed", "error": why, "modules": {}}
+        for name, why in app_state.failed.items()
+    }
+    by_name = dict(zip(butlers, reports, strict=True)) | failed
+    for name, report in by_name.items():
+        metrics.UP.labels(name).set(report["status"] == "ok")
+    well = all(report["status"] == "ok" for report in by_name.values())
+    return {"status": _word(well), "version": __version__, "butlers": by_name}
 
 
 async def _health_of(butler: Butler) -> dict[str, object]:
-    modules = await butler.health()
-    well = all(module.ok for module in modules.values())
+    health = await butler.health()
+    well = all(module.ok for module in health.values())
     trouble = await butler.storage.trouble() if well and butler.is_open else ""
-    well = well and not trouble
-    metrics.UP.labels(butler.name).set(well)
-    details = {name: {**one.details, "status": _word(one.ok)} for name, one in modules.items()}
-    for name in butler.failures.keys() & details.keys():
-        details[name]["status"] = "failed"
-    word = _word(well) if butler.is_open else "failed"
+    modules = {
+        name: {**module.details, "status": _word(module.ok)} for name, module in health.items()
+    }
+    for name in butler.failures.keys() & modules.keys():
+        modules[name]["status"] = "failed"
+    word = _word(well and not trouble) if butler.is_open else "failed"
     notes = await butler.notes() if butler.is_open else []
-    report: dict[str, object] = {"status": word, "modules": details, "notes": notes}
+    report: dict[str, object] = {"status": word, "modules": modules, "notes": notes}
     return report | {"error": trouble} if trouble else report
 
 

@@ -13,26 +13,16 @@ from butlers.auth.tokens import acting_tenant
 from butlers.host.home import FIRST_BUTLER, Home
 from butlers.host.hosting import opened_butler
 from butlers.interfaces.methods import Methods
-from butlers.memory.flows.batch import StoredBatch
-from butlers.memory.flows.context import Context
-from butlers.memory.flows.entity_merge import MergeReport
-from butlers.memory.flows.recall import Recalled
-from butlers.memory.flows.results import StoredEpisode, StoredFact, StoredRule
+from butlers.memory.flows.batch import StoredBatch as StoredBatch
+from butlers.memory.flows.context import Context as Context
+from butlers.memory.flows.entity_merge import MergeReport as MergeReport
+from butlers.memory.flows.recall import Recalled as Recalled
+from butlers.memory.flows.results import StoredEpisode as StoredEpisode
+from butlers.memory.flows.results import StoredFact as StoredFact
+from butlers.memory.flows.results import StoredRule as StoredRule
 from butlers.memory.model import Lineage, MemoryRef
 from butlers.memory.operations import OperationContext
 from butlers.module import request_id as checked_request_id
-
-__all__ = [
-    "ButlerMemory",
-    "Context",
-    "MergeReport",
-    "Recalled",
-    "StoredBatch",
-    "StoredEpisode",
-    "StoredFact",
-    "StoredRule",
-    "open_memory",
-]
 
 
 class ButlerMemory(Methods):
@@ -76,14 +66,13 @@ async def open_memory(
 
 def _leave_logging_to_the_program() -> None:
     """Send log lines to `logging`; structlog by default prints them, which a library must not."""
-    if structlog.is_configured():
-        return
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            structlog.processors.format_exc_info,
-            structlog.processors.KeyValueRenderer(key_order=["event"]),
-        ],
-        wrapper_class=structlog.stdlib.BoundLogger,
-        logger_factory=structlog.stdlib.LoggerFactory(),
-    )
+    if not structlog.is_configured():
+        structlog.configure(
+            processors=[
+                structlog.stdlib.filter_by_level,
+                structlog.processors.format_exc_info,
+                structlog.processors.KeyValueRenderer(key_order=["event"]),
+            ],
+            wrapper_class=structlog.stdlib.BoundLogger,
+            logger_factory=structlog.stdlib.LoggerFactory(),
+        )

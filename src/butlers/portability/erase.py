@@ -8,7 +8,6 @@ import asyncio
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -20,7 +19,7 @@ from uuid import UUID
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from butlers.atomic_files import draft_of, replace_file
+from butlers.atomic_files import create_file, replace_file
 from butlers.errors import InvalidInput, NotFound
 from butlers.host.butler import Butler
 from butlers.host.home import Home
@@ -215,10 +214,8 @@ def _key(home: Home) -> Ed25519PrivateKey:
     file = home.root / "receipts.key"
     if not file.exists():
         key = base64.b64encode(Ed25519PrivateKey.generate().private_bytes_raw()).decode()
-        draft = draft_of(file, f"{key}\n")
         with suppress(FileExistsError):  # another process was quicker
-            os.link(draft, file)
-        draft.unlink()
+            create_file(file, f"{key}\n")
     return Ed25519PrivateKey.from_private_bytes(base64.b64decode(file.read_text("ascii")))
 
 

@@ -250,10 +250,8 @@ def test_long_memories_are_cut_in_tables_only() -> None:
 def test_text_that_the_output_cannot_carry_is_written_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    output.show_fields([("says", "tea\r\nand\x07\tmilk\x00")])
-    output.show_table(
-        [output.TableColumn("n", "right"), output.TableColumn("says")], [["10", "a\nb"]]
-    )
+    output.show_fields(("says", "tea\r\nand\x07\tmilk\x00"))
+    output.show_table(("n", "says"), [["10", "a\nb"]], right=("n",))
     assert capsys.readouterr().out == "says  tea\n      and\\x07\tmilk\\x00\n n  says\n10  a b\n"
     monkeypatch.setattr(type(sys.stdout), "encoding", "ascii", raising=False)
     output.show_line("Jürgen → 茶")

@@ -124,7 +124,7 @@ def test_butlers_that_were_started_by_hand_are_not_fought_with(machine: Machine)
 def test_without_a_manager_one_is_told_what_to_run(tmp_path: Path) -> None:
     told = Machine(tmp_path).run("install")
     assert told.returncode == 1
-    assert "there is neither systemd nor launchd here" in told.stderr
+    assert "this machine has neither systemd nor launchd" in told.stderr
     assert " up --home " in told.stderr
 
 

@@ -1,13 +1,12 @@
 """`butlers backup`, `verify`, `restore` and `remove`: whole homes and whole butlers."""
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from butlers.interfaces.cli.homes import shell_command
-from butlers.interfaces.cli.options import HomeOption, JsonOption, existing_home, find_home, home_of
+from butlers.interfaces.cli.options import HomeOption, JsonOption, find_home, home_of, run
 from butlers.interfaces.cli.output import show_fields, show_json, show_line, size, to_the_second
 
 if TYPE_CHECKING:
@@ -17,27 +16,21 @@ if TYPE_CHECKING:
     from butlers.host.home import Home
     from butlers.host.removal import Belongings
 
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before removing.")]
-
 
 def backup(
     file: Annotated[
         Path | None,
-        typer.Argument(help="File or directory to write to [default: as [backup] says]."),
+        typer.Argument(help="File or directory to write to [default: as set in [backup]]."),
     ] = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the whole home into one file; it can stay in use meanwhile.
+    """Write the whole home into one file. The butlers can keep running.
 
-    The file holds databases, notes, settings and spooled sessions. Keep it as private as the
-    memories in it; of tokens it holds only hashes.
+    The file holds databases, notes, settings and spooled sessions. Keep it private: it holds your
+    memories. Of tokens it holds only hashes.
     """
-    from butlers.logs import configure
-
-    located = existing_home(home)
-    configure("error")
-    made = asyncio.run(_make(located, file, _progress(as_json)))
+    made = run(_make(find_home(home).checked(), file, _progress(as_json)))
     fields = _manifest_fields(made.manifest) | {"file": str(made.file), "bytes": made.bytes}
     if as_json:
         show_json(fields | {"seconds": round(made.seconds, 1)})
@@ -59,12 +52,10 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Check that a backup is complete and can be restored; exits 1 if not."""
-    from butlers.backup.restore_home import verify as prove
-    from butlers.logs import configure
+    from butlers.backup import restore_home
 
-    configure("error")
     chosen = file or _list_backups(find_home(home)).find().file
-    manifest = asyncio.run(prove(chosen, deep=deep, tell=_progress(as_json)))
+    manifest = run(restore_home.verify(chosen, deep=deep, tell=_progress(as_json)))
     if as_json:
         show_json({"file": str(chosen), "deep": deep, **_manifest_fields(manifest)})
         return
@@ -80,15 +71,12 @@ def restore(
 ) -> None:
     """Restore a backup into an empty home, here or on another machine.
 
-    The backup is checked first and every row is counted afterwards. If it is interrupted, run it
-    again.
+    It checks the backup first and counts every row afterwards. If it is interrupted, run it again.
     """
-    from butlers.backup.restore_home import restore as bring_back
-    from butlers.logs import configure
+    from butlers.backup import restore_home
 
-    configure("error")
     located = find_home(home)
-    restored = asyncio.run(bring_back(file, located, _progress(as_json)))
+    restored = run(restore_home.restore(file, located, _progress(as_json)))
     if as_json:
         fields = _manifest_fields(restored.manifest)
         show_json({"home": str(located.root), "notes": restored.notes, **fields})
@@ -105,28 +93,28 @@ def remove(
     keep: Annotated[
         bool, typer.Option("--backup/--no-backup", help="Make a backup of the home first.")
     ] = True,
-    yes: YesOption = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before removing.")] = False,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove a butler and everything it remembers. What will be removed is shown first.
+    """Remove a butler and everything it remembers.
 
-    Stop the home first. A backup of the home is made before anything is removed.
+    Stop the butlers first. The command shows what it will remove, asks, and makes a backup of the
+    home before it removes anything.
     """
-    from butlers.host.removal import belongings
-    from butlers.host.removal import remove as take_away
+    from butlers.host import removal
     from butlers.host.status import alone
-    from butlers.logs import configure
 
     located = home_of(name, home)
-    configure("error")
     with alone(located):
-        _show_belongings(located, name, asyncio.run(belongings(located, name)), as_json)
+        belongings = run(removal.belongings(located, name))
+        if not as_json:
+            _show_belongings(located, name, belongings)
         if not yes and not typer.confirm("Remove all of this?", err=as_json):
             typer.echo("Nothing was removed.", err=as_json)
             raise typer.Exit(1)
-        made = asyncio.run(_make(located, None, _progress(as_json))) if keep else None
-        asyncio.run(take_away(located, name))
+        made = run(_make(located, None, _progress(as_json))) if keep else None
+        run(removal.remove(located, name))
     if as_json:
         show_json({"removed": name, "backup": str(made.file) if made else None})
         return
@@ -169,28 +157,22 @@ def _manifest_fields(manifest: "Manifest") -> dict[str, Any]:
 def _show(manifest: "Manifest") -> None:
     rows = [f"{butler} {stored.rows:,}" for butler, stored in manifest.databases.items()]
     show_fields(
-        [
-            ("made", f"{to_the_second(manifest.made_at)} UTC by version {manifest.version}"),
-            ("of", f"{manifest.home} on {manifest.host}"),
-            ("rows", ", ".join(rows) or "none"),
-        ]
+        ("made", f"{to_the_second(manifest.made_at)} UTC by version {manifest.version}"),
+        ("of", f"{manifest.home} on {manifest.host}"),
+        ("rows", ", ".join(rows) or "none"),
     )
 
 
-def _show_belongings(home: "Home", name: str, had: "Belongings", as_json: bool) -> None:
-    if as_json:
-        return
-    memories = ", ".join(f"{count:,} {kind}" for kind, count in had.memories.items())
+def _show_belongings(home: "Home", name: str, belongings: "Belongings") -> None:
+    memories = ", ".join(f"{count:,} {kind}" for kind, count in belongings.memories.items())
     show_fields(
-        [
-            ("memories", memories),
-            ("files", ", ".join(had.files)),
-            ("schedule", ", ".join(had.schedule) or "none"),
-            ("tokens", ", ".join(token.id for token in had.tokens) or "none"),
-            ("sessions", f"{len(had.sessions)} spooled"),
-        ]
+        ("memories", memories),
+        ("files", ", ".join(belongings.files)),
+        ("schedule", ", ".join(belongings.schedule) or "none"),
+        ("tokens", ", ".join(token.id for token in belongings.tokens) or "none"),
+        ("sessions", f"{len(belongings.sessions)} spooled"),
     )
-    for agent in had.connections:
+    for agent in belongings.connections:
         where = ["--project", agent.project] if agent.project else ["--scope", "user"]
         command = shell_command(home, "disconnect", agent.client, "--butler", name, *where)
         show_line(f"{agent.client} is connected to it; disconnect it with {command}")

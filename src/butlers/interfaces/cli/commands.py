@@ -5,11 +5,13 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_args, get_origin
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
 from typer.core import TyperGroup
 
+from butlers.errors import InvalidInput
 from butlers.interfaces.cli.options import ButlerOption, HomeOption, JsonOption, example
 from butlers.interfaces.cli.output import show_json
 
@@ -32,23 +34,18 @@ _OPTIONS = {
     "butler": ("--for-butler",),
     "everybody": ("--all",),
 }
-_ID = "The id, or at least its first 6 digits; the kind is optional."
-_STDIN = " - reads standard input."
-TenantOption = Annotated[
-    str | None, typer.Option("--tenant", help="Which tenant [default: the butler's own].")
+_REFERENCE = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[fact|rule|episode] ID",
+        help="The id, or at least its first 6 digits; the kind is optional.",
+    ),
 ]
+_STDIN = " - reads standard input."
 
 
-class Ask(Protocol):
-    """Performs an operation for a command."""
-
-    def __call__(
-        self, operation: "Operation", target: dict[str, Any], given: dict[str, Any]
-    ) -> Any:
-        """Return the answer as JSON data."""
-        ...
-
-
+Ask = Callable[["Operation", dict[str, Any], dict[str, Any]], Any]
+"""Performs an operation, given its target and arguments; returns the answer as JSON data."""
 View = Callable[[Any, Mapping[str, Any]], None]
 """Prints an answer for people, given the arguments of the call."""
 
@@ -56,21 +53,17 @@ View = Callable[[Any, Mapping[str, Any]], None]
 def lazy_group(help: str, shown: str, build: Callable[[], typer.Typer]) -> typer.Typer:
     """Make a group whose commands are built on first use, so that help stays quick."""
 
+    @cache
+    def built() -> Any:
+        return typer.main.get_command(build())
+
     class Group(TyperGroup):
         def list_commands(self, ctx: Any) -> list[str]:
-            return _built().list_commands(ctx)
+            return list(built().list_commands(ctx))
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            return _built().get_command(ctx, cmd_name)
+            return built().get_command(ctx, cmd_name)
 
-    def _built() -> TyperGroup:
-        if not made:
-            group = typer.main.get_command(build())
-            assert isinstance(group, TyperGroup)
-            made.append(group)
-        return made[0]
-
-    made: list[TyperGroup] = []
     return typer.Typer(cls=Group, help=help, epilog=example(shown), no_args_is_help=True)
 
 
@@ -92,22 +85,21 @@ def commands(
         if "cli" in operation.left_out:
             continue
         group, _, name = operation.command.rpartition(" ")
+        epilog = example(f"{prefix} {operation.example}")
         if group not in groups:
-            shown = example(f"{prefix} {operation.example}")
-            groups[group] = _group(_GROUPS[group], shown)
+            groups[group] = _group(_GROUPS[group], epilog)
             groups[""].add_typer(groups[group], name=group)
         command = (written or {}).get(operation.name) or _command(
             operation, ask, views.get(operation.name, views[""]), options
         )
         words = _RETURNS.sub("", operation.words).strip()
-        epilog = example(f"{prefix} {operation.example}")
         groups[group].command(name, help=words, epilog=epilog)(command)
     return groups[""]
 
 
-def _group(help: str, shown: str) -> typer.Typer:
+def _group(help: str, epilog: str) -> typer.Typer:
     # Markup would alter stored text and brackets.
-    return typer.Typer(no_args_is_help=True, help=help, epilog=shown, rich_markup_mode=None)
+    return typer.Typer(no_args_is_help=True, help=help, epilog=epilog, rich_markup_mode=None)
 
 
 # "Returns …" is for programs; a person sees the result.
@@ -148,8 +140,7 @@ def _fields(operation: "Operation") -> list[inspect.Parameter]:
     fields = dict(operation.fields)
     if "memory_id" in fields and "memory_type" in fields:
         del fields["memory_id"], fields["memory_type"]
-        argument = typer.Argument(metavar="[fact|rule|episode] ID", help=_ID)
-        arguments.append(_parameter("f_given", Annotated[list[str], argument]))
+        arguments.append(_parameter("f_given", _REFERENCE))
     for name, field in fields.items():
         if name in ("agent", "detail"):  # agent is an option of its own, detail follows from --json
             continue
@@ -163,28 +154,20 @@ def _fields(operation: "Operation") -> list[inspect.Parameter]:
 
 def _argument(name: str, field: "FieldInfo", kind: type) -> inspect.Parameter:
     help = (field.description or "").rstrip(".") + "." + (_STDIN if name == "content" else "")
+    argument = typer.Argument(metavar=name.upper(), help=help)
     if kind is list:
-        return _parameter(
-            f"f_{name}",
-            Annotated[list[str] | None, typer.Argument(metavar=name.upper(), help=help)],
-            None,
-        )
-    return _parameter(f"f_{name}", Annotated[kind, typer.Argument(metavar=name.upper(), help=help)])
+        return _parameter(f"f_{name}", Annotated[list[str] | None, argument], None)
+    return _parameter(f"f_{name}", Annotated[kind, argument])
 
 
 def _option(operation: "Operation", name: str, field: "FieldInfo", kind: type) -> inspect.Parameter:
     flag = f"--{name.replace('_', '-')}"
     names = _OPTIONS.get(name, (f"{flag}/--no-{flag[2:]}",) if field.default is True else (flag,))
-    default = " [default: the butler's]" if name in operation.defaults else _default(field)
-    help = (field.description or "").rstrip(".") + default + "."
-    annotation: Any = {bool: bool | None, list: list[str] | None}.get(kind, kind | None)
+    default = "the butler's" if name in operation.defaults else field.default
+    shown = "" if default in (None, False, True, "") else f" [default: {default}]"
+    help = (field.description or "").rstrip(".") + shown + "."
+    annotation: Any = list[str] | None if kind is list else kind | None
     return _parameter(f"f_{name}", Annotated[annotation, typer.Option(*names, help=help)], None)
-
-
-def _default(field: "FieldInfo") -> str:
-    if field.default in (None, False, True, ""):
-        return ""
-    return f" [default: {field.default}]"
 
 
 def _kind(annotation: Any) -> type:
@@ -208,22 +191,18 @@ def _typed_arguments(operation: "Operation", typed: dict[str, Any]) -> dict[str,
     return {name: _parsed(operation, name, value) for name, value in given.items()}
 
 
-def _reference(given: list[str]) -> dict[str, str]:
+def _reference(words: list[str]) -> dict[str, str]:
     """Read an id, with or without its kind."""
-    from butlers.errors import InvalidInput
-
-    match given:
+    match words:
         case [memory_id]:
             return {"memory_id": memory_id}
         case [kind, memory_id]:
             return {"memory_id": memory_id, "memory_type": kind}
-    raise InvalidInput(f"found {len(given)} words; valid is an id, or fact, rule or episode and id")
+    raise InvalidInput(f"found {len(words)} words; valid is an id, or fact, rule or episode and id")
 
 
 def _parsed(operation: "Operation", name: str, value: Any) -> Any:
     """Parse an argument that takes an object as JSON."""
-    from butlers.errors import InvalidInput
-
     annotation = operation.fields[name].annotation
     kinds = (annotation, *get_args(annotation))
     if not isinstance(value, str) or not any(get_origin(kind) is dict for kind in kinds):

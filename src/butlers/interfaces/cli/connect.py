@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from butlers.errors import InvalidInput
 from butlers.interfaces.cli.homes import shell_command
 from butlers.interfaces.cli.options import (
     ButlerOption,
     HomeOption,
     LowTrustOption,
+    PrintOption,
     ensure_home,
     find_home,
-    home_of,
 )
 from butlers.interfaces.cli.output import show_json
 
@@ -32,18 +33,9 @@ ScopeOption = Annotated[For, typer.Option(help="Write to the project's settings,
 ProjectOption = Annotated[
     Path | None, typer.Option("--project", help="The project's directory [default: this one].")
 ]
-StartOption = Annotated[
-    bool, typer.Option("--start", help="Let the hooks start the butlers when they are not running.")
-]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")]
 Reader = Literal["agent", "runtime"]
-ConsolidateOption = Annotated[
-    Reader | None,
-    typer.Option(
-        help="Who consolidates sessions: the agent itself, or its command line run by the butler."
-    ),
-]
-PrintOption = Annotated[bool, typer.Option("--print", help="Show it and write nothing.")]
+_READER_HELP = "Who consolidates sessions: the agent itself, or its command line run by the butler."
 
 _NEXT = {
     "claude-code": (
@@ -56,9 +48,7 @@ _NEXT = {
         "Codex reads project settings only in trusted projects; it asks when it starts.",
     ),
 }
-_ALWAYS = (
-    "Sessions are always recorded. They get context from memory while the butlers are running."
-)
+_ALWAYS = "Sessions are always recorded. They get context while the butlers are running."
 _TRIES = 4
 _OFFER = (
     "No language model consolidates sessions yet. --consolidate agent lets this agent do it with "
@@ -72,29 +62,32 @@ def connect(
     butler: ButlerOption = "general",
     scope: ScopeOption = "project",
     project: ProjectOption = None,
-    start: StartOption = False,
+    start: Annotated[
+        bool, typer.Option("--start", help="Let the hooks start the butlers if they do not run.")
+    ] = False,
     yes: YesOption = False,
     show: PrintOption = False,
-    consolidate: ConsolidateOption = None,
+    consolidate: Annotated[Reader | None, typer.Option(help=_READER_HELP)] = None,
     low_trust: LowTrustOption = False,
     home: HomeOption = None,
 ) -> None:
     """Connect an agent: register a butler's MCP server and its session hooks.
 
-    The changes are shown first. Existing settings are kept. Running it again changes nothing.
+    It shows the changes and asks before it writes them. Existing settings stay. Running it again
+    changes nothing.
     """
     from butlers.host.home import butler_settings
     from butlers.host.home_tokens import ensure_hook_token
     from butlers.sessions.agent_connections import Connection, connecting
     from butlers.sessions.catch_up import ConnectionFile
 
-    ensure_home(home)
-    located = home_of(butler, home)
+    located = ensure_home(home).checked(butler)
     connection = Connection(butler, located.root, start, low_trust)
     if agent == "mcp-json":
         show_json(connection.snippet())
         return
-    changes = connecting(connection, *_target(agent, scope, project))
+    client, files, record = _target(connection, agent, scope, project)
+    changes = connecting(connection, client, files)
     if consolidate is not None:
         changes.append(_consolidation_change(located.butler_file(butler), agent, consolidate))
     if not _agreed(changes, yes, show, "Write this?"):
@@ -102,7 +95,7 @@ def connect(
     ensure_hook_token(located, butler, butler_settings(located, butler).butler.tenant)
     for change in changes:
         change.apply()
-    ConnectionFile(located.connections_file).add(_record(connection, agent, scope, project))
+    ConnectionFile(located.connections_file).add(record)
     typer.echo(f"{agent} is connected to butler {butler}.")
     settings = butler_settings(located, butler)
     offer = () if settings.runtime.kind != "none" or settings.mcp.consolidate else (_OFFER,)
@@ -122,7 +115,6 @@ def disconnect(
     home: HomeOption = None,
 ) -> None:
     """Remove what `butlers connect` wrote; the memories stay."""
-    from butlers.errors import InvalidInput
     from butlers.sessions.agent_connections import Connection, disconnecting
     from butlers.sessions.catch_up import ConnectionFile
 
@@ -130,12 +122,13 @@ def disconnect(
         raise InvalidInput("agent: found mcp-json, which writes nothing; valid: claude-code, codex")
     located = find_home(home)
     connection = Connection(butler, located.root)
-    changes = disconnecting(connection, *_target(agent, scope, project))
+    client, files, record = _target(connection, agent, scope, project)
+    changes = disconnecting(connection, client, files)
     if not _agreed(changes, yes, show, "Remove this?"):
         return
     for change in changes:
         change.apply()
-    ConnectionFile(located.connections_file).remove(_record(connection, agent, scope, project))
+    ConnectionFile(located.connections_file).remove(record)
     typer.echo(f"{agent} is no longer connected to butler {butler}.")
 
 
@@ -152,22 +145,17 @@ def _consolidation_change(file: Path, agent: Agent, reader: Reader) -> "FileChan
     return toml_change(file, edit)
 
 
-def _target(agent: Agent, scope: For, project: Path | None) -> "tuple[Client, ClientFiles]":
-    from butlers.sessions.agent_connections import Client, Scope, files_of
-
-    client = Client(agent)
-    return client, files_of(client, Scope(scope), (project or Path.cwd()).absolute())
-
-
-def _record(
+def _target(
     connection: "Connection", agent: Agent, scope: For, project: Path | None
-) -> "Connected":
+) -> "tuple[Client, ClientFiles, Connected]":
+    """Return the agent, the files it reads, and the record of the connection."""
     from butlers.clock import utc_now
-    from butlers.sessions.agent_connections import Client, Scope
+    from butlers.sessions.agent_connections import Client, Scope, files_of
     from butlers.sessions.catch_up import connected
 
-    where = (project or Path.cwd()).absolute()
-    return connected(connection, Client(agent), Scope(scope), where, utc_now())
+    client, where = Client(agent), (project or Path.cwd()).absolute()
+    record = connected(connection, client, Scope(scope), where, utc_now())
+    return client, files_of(client, Scope(scope), where), record
 
 
 def _try_hook(connection: "Connection") -> str:

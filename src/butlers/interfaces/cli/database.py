@@ -2,9 +2,9 @@
 
 import typer
 
-from butlers.interfaces.cli.options import HomeOption, NameArgument, example, home_of
+from butlers.interfaces.cli.options import HomeOption, NameArgument, example, find_home
 
-app = typer.Typer(help="The databases behind the butlers.", no_args_is_help=True)
+app = typer.Typer(help="Reach and move the butlers' databases.", no_args_is_help=True)
 
 
 @app.command("url", epilog=example('psql "$(butlers db url general)"'))
@@ -18,9 +18,9 @@ def url(name: NameArgument = "general", home: HomeOption = None) -> None:
     from butlers.host.home import butler_settings
     from butlers.settings.names import database_name
 
-    located = home_of(name, home)
-    settings = butler_settings(located, name)
-    if settings.database.url:
-        typer.echo(external_access(settings.database.url, database_name(name)).owner_dsn)
+    located = find_home(home)
+    external = butler_settings(located, name).database.url
+    if external:
+        typer.echo(external_access(external, database_name(name)).owner_dsn)
     else:
         typer.echo(DatabaseServer(located).running_url(name))

@@ -4,27 +4,28 @@ import os
 import shlex
 import shutil
 import sys
-from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from butlers.errors import ButlersError, Conflict
 from butlers.interfaces.cli.options import (
     HomeOption,
     JsonOption,
     LowTrustOption,
     NameArgument,
+    PrintOption,
     ensure_home,
     example,
-    existing_home,
     find_home,
+    run,
 )
 from butlers.interfaces.cli.output import show_json, show_line
+from butlers.interfaces.cli.status import NOT_UP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from butlers.host.home import Home
     from butlers.host.status import Running
     from butlers.interfaces.http_server import Pages
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 service_app = typer.Typer(
     help="Keep the butlers running as a systemd or launchd service.", no_args_is_help=True
 )
-_NOT_RUNNING = 3
 
 
 def up(
@@ -44,8 +44,7 @@ def up(
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     allow_remote: Annotated[
-        bool,
-        typer.Option("--allow-remote", help="Allow a --host that other machines can reach."),
+        bool, typer.Option("--allow-remote", help="Allow a --host that other machines can reach.")
     ] = False,
 ) -> None:
     """Start every butler of the home and serve them until Ctrl-C.
@@ -56,28 +55,20 @@ def up(
     import asyncio
     from dataclasses import replace
 
-    from butlers.host.status import beside_others
+    from butlers.host.status import alone, beside_others
     from butlers.logs import configure
     from butlers.settings.files import load_house, override_server
 
     located = find_home(home)
     located.ensure_general()
-    given = {"host": host, "port": port, "allow_remote": allow_remote or None}
+    options = {"host": host, "port": port, "allow_remote": allow_remote or None}
     house = load_house(located.settings_file, located.butler_files())
-    chosen = {key: value for key, value in given.items() if value is not None}
-    house = replace(house, server=override_server(house.server, chosen))
+    given = {key: value for key, value in options.items() if value is not None}
+    house = replace(house, server=override_server(house.server, given))
     several = all(butler.database.url for butler in house.butlers.values())
-    with beside_others(located) if several else _alone(located) as here:
+    with beside_others(located) if several else alone(located) as here:
         configure(house.server.log_level, log_file=here.log_file)
         asyncio.run(_serve(here, house, context.obj))
-
-
-@contextmanager
-def _alone(home: "Home") -> "Iterator[Home]":
-    from butlers.host.status import alone
-
-    with alone(home):
-        yield home
 
 
 def new(
@@ -95,7 +86,7 @@ def new(
 
 def list_butlers(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """List the butlers of the home."""
-    files = {file.parent.name: str(file) for file in existing_home(home).butler_files()}
+    files = {file.parent.name: str(file) for file in find_home(home).checked().butler_files()}
     if as_json:
         show_json([{"name": name, "file": file} for name, file in files.items()])
         return
@@ -111,19 +102,14 @@ def mcp(
     No token is needed: the caller acts as the butler's configured tenant. While `butlers up` runs,
     calls are forwarded to it; otherwise this process serves them.
     """
-    import asyncio
-
     from butlers.interfaces.mcp.local_clients import serve_stdio
-    from butlers.logs import configure
 
-    located = ensure_home(home)
-    configure("warning")
-    asyncio.run(serve_stdio(located, name, low_trust=low_trust))
+    run(serve_stdio(ensure_home(home), name, low_trust=low_trust), "warning")
 
 
 async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") -> None:
     from butlers.auth.sign_in import SignInLinks
-    from butlers.interfaces.daemon import run
+    from butlers.interfaces import daemon
 
     # Tokens and links are made last: nobody would see those of a start that failed.
     async def welcome(running: "Running") -> None:
@@ -133,7 +119,7 @@ async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") ->
         for name in house.failed:
             typer.echo(f"butlers: {name} failed to start; see `butlers status`", err=True)
 
-    await run(home, house, welcome, pages)
+    await daemon.run(home, house, welcome, pages)
 
 
 async def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] | None:
@@ -141,21 +127,18 @@ async def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] 
     from butlers.auth.rights import Right
     from butlers.auth.tokens import TokenGrant, new_token
     from butlers.clock import utc_now
-    from butlers.errors import ButlersError
     from butlers.host.home_tokens import home_tokens
 
     name, settings = next(iter(house.butlers.items()))
     grant = TokenGrant(settings.butler.tenant, "first start", rights=Right.OPERATE)
     record, token = new_token(name, grant, utc_now())
     tokens = home_tokens(home)
-    try:
-        if home.tokens_file.exists() or await tokens.list_all():
-            return None
-        await tokens.keep(record)
-        tokens.add([])  # so that the file shows it had one, even if revoked or shared
-    except ButlersError:  # of a butler whose database is away
-        return None
-    return name, token
+    with suppress(ButlersError):  # of a butler whose database is away
+        if not home.tokens_file.exists() and not await tokens.list_all():
+            await tokens.keep(record)
+            tokens.add([])  # so that the file shows it had one, even if revoked or shared
+            return name, token
+    return None
 
 
 def _welcome(
@@ -187,8 +170,7 @@ def _welcome(
 
 def shell_command(home: "Home", *arguments: str) -> str:
     """Write a `butlers` command for this home that works in any directory."""
-    default = Path(os.path.abspath(Path("~/.butlers").expanduser()))
-    option = [] if home.root == default else ["--home", str(home.root)]
+    option = [] if home.is_default else ["--home", str(home.root)]
     return shlex.join([*_program(), *arguments, *option])
 
 
@@ -204,15 +186,11 @@ def _program() -> list[str]:
 
 
 @service_app.command("install", epilog=example("butlers service install --print"))
-def install_service(
-    show: Annotated[bool, typer.Option("--print", help="Show it and write nothing.")] = False,
-    home: HomeOption = None,
-) -> None:
+def install_service(show: PrintOption = False, home: HomeOption = None) -> None:
     """Start the butlers now and at every login; no root needed.
 
     Run it again to update the service.
     """
-    from butlers.errors import Conflict
     from butlers.host import service
     from butlers.host.status import homes_served
 
@@ -239,10 +217,10 @@ def service_status(home: HomeOption = None) -> None:
     manager = service.manager_of(find_home(home))
     if not manager.file.exists():
         show_line("not installed; run `butlers service install`")
-        raise typer.Exit(_NOT_RUNNING)
+        raise typer.Exit(NOT_UP)
     running = service.is_running(manager)
     show_line(f"{'running' if running else 'not running'}: {manager.file}")
-    raise typer.Exit(0 if running else _NOT_RUNNING)
+    raise typer.Exit(0 if running else NOT_UP)
 
 
 @service_app.command("uninstall", epilog=example("butlers service uninstall"))

@@ -1,8 +1,9 @@
 """`butlers jobs` and `butlers cost`: scheduled jobs, their runs, and what the model cost."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -10,11 +11,11 @@ from butlers.interfaces.cli.options import (
     ButlerOption,
     HomeOption,
     JsonOption,
+    LimitOption,
     example,
     with_butler,
 )
 from butlers.interfaces.cli.output import (
-    TableColumn,
     show_fields,
     show_json,
     show_line,
@@ -35,7 +36,8 @@ OwnButlerOption = Annotated[
     str | None, typer.Option("--butler", "-b", help="Which butler [default: general].")
 ]
 Row = dict[str, Any]
-_RUN = (TableColumn("outcome"), TableColumn("took", "right"), TableColumn("result", wraps=True))
+T = TypeVar("T")
+_RUN = ("outcome", "took", "result")
 _NUMBERS = ("runs", "failed", "input_tokens", "output_tokens", "cost_usd")
 _LIMITS = {"runs": "daily_max_runs", "tokens": "daily_max_tokens", "cost_usd": "daily_max_cost_usd"}
 
@@ -55,8 +57,7 @@ def jobs(
     if as_json:
         show_json([asdict(job) | {"last": job.last and _fields(job.last)} for job in planned])
         return
-    columns = [*map(TableColumn, ("job", "cron", "next run", "last run")), *_RUN]
-    show_table(columns, [_planned_row(job) for job in planned])
+    _show_runs(("job", "cron", "next run", "last run"), [_planned_row(job) for job in planned])
 
 
 @app.command("run", epilog=example("butlers jobs run consolidate"))
@@ -68,15 +69,12 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run a job now, in this process, and print its result; exits 1 if it failed."""
-    chosen, directory = _chosen(context, butler, home)
-    done = with_butler(chosen, directory, lambda opened: opened.schedule().run_now(name))
+    done = _with_butler(context, butler, home, lambda opened: opened.schedule().run_now(name))
     if as_json:
         show_json(_fields(done))
     else:
         show_line(f"{done.job}: {done.outcome} in {_took(done)}")
-        result = {"reason": done.error} | (done.result or {})
-        fields = [(key.replace("_", " "), _plain(value)) for key, value in result.items() if value]
-        show_fields(fields)
+        show_fields(*_filled({"reason": done.error} | (done.result or {})))
     if done.outcome == "failed":
         raise typer.Exit(1)
 
@@ -85,20 +83,20 @@ def run(
 def history(
     context: typer.Context,
     name: Annotated[str | None, typer.Argument(help="Which job [default: all].")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many at most.")] = 20,
+    limit: LimitOption = 20,
     butler: OwnButlerOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List past runs, newest first."""
-    chosen, directory = _chosen(context, butler, home)
     names = [name] if name else []
-    runs = with_butler(chosen, directory, lambda opened: opened.schedule().history(names, limit))
+    runs = _with_butler(
+        context, butler, home, lambda opened: opened.schedule().history(names, limit)
+    )
     if as_json:
         show_json([_fields(run) for run in runs])
         return
-    columns = [*map(TableColumn, ("job", "due", "started", "attempt")), *_RUN]
-    show_table(columns, [_history_row(run) for run in runs])
+    _show_runs(("job", "due", "started", "attempt"), [_history_row(run) for run in runs])
 
 
 @app.command("accept-clock", epilog=example("butlers jobs accept-clock"))
@@ -112,20 +110,25 @@ def accept_clock(
 
     Cleanup and decay sweep pause when the clock jumps more than a day ahead.
     """
-    chosen, directory = _chosen(context, butler, home)
-    believed_at = with_butler(chosen, directory, lambda opened: opened.clock_watch.accept())
+    accepted_at = _with_butler(context, butler, home, lambda opened: opened.clock_watch.accept())
     if as_json:
-        show_json({"believed_at": believed_at})
+        show_json({"believed_at": accepted_at})
     else:
-        show_line(f"clock of {chosen} accepted: {to_the_second(believed_at)} UTC")
+        show_line(f"clock of {butler or context.obj[0]} accepted: {to_the_second(accepted_at)} UTC")
 
 
-def _chosen(
-    context: typer.Context, butler: str | None, home: Path | None
-) -> tuple[str, Path | None]:
-    """Take the options after the subcommand, else those before it."""
-    before: tuple[str, Path | None] = context.obj
-    return butler or before[0], home or before[1]
+def _with_butler(
+    context: typer.Context,
+    butler: str | None,
+    home: Path | None,
+    work: "Callable[[Butler], Awaitable[T]]",
+) -> T:
+    """Open the butler that the options after the subcommand name, else those before it."""
+    return with_butler(butler or context.obj[0], home or context.obj[1], work)
+
+
+def _show_runs(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    show_table([*titles, *_RUN], rows, right=("took",), wraps=("result",))
 
 
 def _fields(run: "Run") -> Row:
@@ -134,10 +137,9 @@ def _fields(run: "Run") -> Row:
 
 def _planned_row(job: "Planned") -> list[str]:
     next_at = to_the_second(job.next_at) if job.next_at else "never"
-    last = ["never", "", "", ""]
-    if job.last:
-        last = [to_the_second(job.last.started_at), *_ending(job.last)]
-    return [job.name, job.cron or "–", next_at, *last]
+    started = to_the_second(job.last.started_at) if job.last else "never"
+    ending = _ending(job.last) if job.last else ["", "", ""]
+    return [job.name, job.cron or "–", next_at, started, *ending]
 
 
 def _history_row(run: "Run") -> list[str]:
@@ -146,14 +148,14 @@ def _history_row(run: "Run") -> list[str]:
 
 
 def _ending(run: "Run") -> list[str]:
-    result = f"by {run.worker}" if run.outcome == "running" else _summary(run.result or {})
+    filled = ", ".join(f"{name}: {value}" for name, value in _filled(run.result or {}))
+    result = f"by {run.worker}" if run.outcome == "running" else filled
     return [str(run.outcome), _took(run), run.error or result]
 
 
-def _summary(result: Row) -> str:
-    """The fields of a result that are not zero or empty."""
-    parts = (f"{key.replace('_', ' ')}: {_plain(value)}" for key, value in result.items() if value)
-    return ", ".join(parts)
+def _filled(result: Row) -> list[tuple[str, str]]:
+    """Return the fields of a result that are not zero or empty."""
+    return [(key.replace("_", " "), _plain(value)) for key, value in result.items() if value]
 
 
 def _plain(value: Any) -> str:
@@ -174,19 +176,31 @@ def cost(
 ) -> None:
     """Show what the language model cost per day (UTC), and what is left of today's budget.
 
-    Tokens and dollars are those the runtime reports; not every runtime does.
+    Tokens and dollars are as the runtime reports them; some runtimes report none.
     """
+    from butlers.jobs.spending import amount
+
     spent, today, limits = with_butler(butler, home, lambda opened: _spending(opened, days))
     total = {name: sum(day[name] for day in spent) for name in _NUMBERS}
     if as_json:
         show_json({"days": spent, "total": total, "today": today, "limits": limits})
         return
     if spent:
-        columns = [TableColumn("day"), *(TableColumn(_title(name), "right") for name in _NUMBERS)]
-        show_table(columns, [_cost_row(day) for day in [*spent, {"day": "total", **total}]])
+        titles = [_title(name) for name in _NUMBERS]
+        rows = [
+            [str(day["day"]), *(amount(day[name]) for name in _NUMBERS)]
+            for day in [*spent, {"day": "total", **total}]
+        ]
+        show_table(["day", *titles], rows, right=titles)
     else:
         show_line(f"no language model was used in the last {days} days")
-    show_line(f"today: {_budget(today, limits)}")
+    budget = (
+        f"{amount(today[key])} of {amount(limit)} {_title(key)} ({_LIMITS[key]})"
+        if limit
+        else f"{amount(today[key])} {_title(key)}, no limit"
+        for key, limit in limits.items()
+    )
+    show_line(f"today: {'; '.join(budget)}")
 
 
 async def _spending(butler: "Butler", days: int) -> tuple[list[Row], Row, Row]:
@@ -197,22 +211,5 @@ async def _spending(butler: "Butler", days: int) -> tuple[list[Row], Row, Row]:
     return spent, asdict(await spending.today()), limits
 
 
-def _cost_row(day: Row) -> list[str]:
-    from butlers.jobs.spending import amount
-
-    return [str(day["day"]), *(amount(day[name]) for name in _NUMBERS)]
-
-
 def _title(name: str) -> str:
     return name.replace("_usd", " (USD)").replace("_", " ")
-
-
-def _budget(spent: Row, limits: Row) -> str:
-    from butlers.jobs.spending import amount
-
-    return "; ".join(
-        f"{amount(spent[key])} of {amount(limit)} {_title(key)} ({_LIMITS[key]})"
-        if limit
-        else f"{amount(spent[key])} {_title(key)}, no limit"
-        for key, limit in limits.items()
-    )

@@ -6,15 +6,13 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 
-from butlers.interfaces.cli.options import HomeOption, find_home
+from butlers.errors import NotFound
+from butlers.interfaces.cli.options import HomeOption, JsonOption, find_home
 from butlers.interfaces.cli.output import show_line
-
-if TYPE_CHECKING:
-    from butlers.host.home import Home
 
 _LOOK_AGAIN_SECONDS = 0.2
 _COLOURS = {"warning": typer.colors.YELLOW, "error": typer.colors.RED, "critical": typer.colors.RED}
@@ -27,33 +25,24 @@ def logs(
     ] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many past lines.")] = 50,
     home: HomeOption = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the raw JSON lines, for scripts.")
-    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show the log of the daemon, newest line last. Times are UTC.
 
-    The log holds no tokens and no content of memories: both are masked before a line is written.
+    The log holds no tokens and no contents of memories: both are masked.
     """
-    located = find_home(home)
-    with _open_newest(located) as newest:
-        for line in _recent(located.log_file, newest, lines):
+    file = find_home(home).log_file
+    try:
+        newest = _open(file)
+    except FileNotFoundError:
+        raise NotFound(f"there is no log in {file.parent} yet; `butlers up` writes one") from None
+    with newest:
+        for line in _recent(file, newest, lines):
             _show(line, as_json)
         if follow:
             with suppress(KeyboardInterrupt):
-                for line in _follow(located.log_file, newest):
+                for line in _follow(file, newest):
                     _show(line, as_json)
-
-
-def _open_newest(home: "Home") -> TextIO:
-    from butlers.errors import NotFound
-
-    try:
-        return _open(home.log_file)
-    except FileNotFoundError:
-        raise NotFound(
-            f"there is no log in {home.logs_directory} yet; `butlers up` writes one"
-        ) from None
 
 
 def _open(file: Path) -> TextIO:

@@ -3,22 +3,24 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from butlers.interfaces.cli.commands import TenantOption, commands, lazy_group
+from butlers.interfaces.cli.commands import commands, lazy_group
 from butlers.interfaces.cli.options import (
     ButlerOption,
     HomeOption,
     JsonOption,
+    TenantOption,
     example,
     memory_context,
     with_butler,
 )
-from butlers.interfaces.cli.output import show_json, show_line, visible
+from butlers.interfaces.cli.output import progress_bar, show_json, show_line, visible
 
 if TYPE_CHECKING:
     from butlers.host.butler import Butler
@@ -26,14 +28,7 @@ if TYPE_CHECKING:
 
 Lines = Iterator[tuple[int, bytes]]
 """Lines of a file that are not blank, each with its number."""
-OnLine = Callable[[int], None]
-"""Called with the number of the last line that is done."""
-FileArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE", help="One memory per line, as a JSON object. - reads standard input."
-    ),
-]
+_FILE_HELP = "One memory per line, as a JSON object. - reads standard input."
 _PROJECT = "project "
 _NOT_THERE = {
     "get": "{kind}",
@@ -51,9 +46,9 @@ def _build() -> typer.Typer:
     from butlers.interfaces.cli.memory_views import VIEWS
     from butlers.memory.operations import OPERATIONS
 
-    written = {"store_batch": store_batch}
     ours = [each for each in OPERATIONS if not each.command.startswith(_PROJECT)]
-    app = commands(ours, ask, VIEWS, "butlers memory", {"tenant": TenantOption}, written)
+    options, written = {"tenant": TenantOption}, {"store_batch": store_batch}
+    app = commands(ours, ask, VIEWS, "butlers memory", options, written)
     app.command("cost", epilog=example("butlers memory cost --days 7"))(cost)
     return app
 
@@ -66,8 +61,6 @@ app = lazy_group(
 
 
 def _build_projects() -> typer.Typer:
-    from dataclasses import replace
-
     from butlers.interfaces.cli.memory_views import VIEWS
     from butlers.memory.operations import OPERATIONS
 
@@ -88,8 +81,6 @@ projects = lazy_group(
 
 def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -> Any:
     """Perform an operation of a butler's memory; NotFound where it finds or changes nothing."""
-    from dataclasses import replace
-
     from butlers.operation import Detail
 
     if "detail" in operation.fields:
@@ -98,8 +89,12 @@ def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -
 
     async def perform(opened: "Butler") -> Any:
         context = memory_context(opened, target["tenant"])
-        with _progress(operation) as on_progress:
-            return await operation.perform(replace(context, on_progress=on_progress), **given)
+        is_long = operation.name == "reembed"
+        with progress_bar("embedding", enabled=is_long, transient=False) as update:
+            watched = replace(
+                context, on_progress=lambda done, total: update(completed=done, total=total)
+            )
+            return await operation.perform(watched, **given)
 
     answer = with_butler(target["butler"], target["home"], perform)
     _refuse_empty(operation, answer, target["butler"], given)
@@ -109,46 +104,33 @@ def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -
 def _refuse_empty(operation: "Operation", answer: Any, butler: str, given: dict[str, Any]) -> None:
     from butlers.errors import NotFound
 
-    if answer is None and operation.name not in _NOT_THERE:
-        raise NotFound(f"butler {butler} has nothing for this tenant that matches")
-    empty = not answer or (isinstance(answer, dict) and list(answer.values()) == [False])
-    if not empty or operation.name not in _NOT_THERE:
-        return
-    kind = given.get("memory_type")
-    names = {"kind": kind or "memory", "fact_or_rule": kind or "fact or rule"}
-    what = _NOT_THERE[operation.name].format(**names)
-    raise NotFound(
-        f"butler {butler} has no {what} {given['memory_id']} for this tenant; "
-        "`butlers memory search` shows ids"
-    )
-
-
-@contextmanager
-def _progress(operation: "Operation") -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar on a terminal while memories are embedded."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    if operation.name != "reembed" or not console.is_terminal:
-        yield lambda done, total: None
-        return
-    with Progress(console=console) as bar:
-        task = bar.add_task("embedding", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    what, kind = _NOT_THERE.get(operation.name), given.get("memory_type")
+    if what is None:
+        if answer is None:
+            raise NotFound(f"butler {butler} has nothing for this tenant that matches")
+    elif not answer or (isinstance(answer, dict) and list(answer.values()) == [False]):
+        named = what.format(kind=kind or "memory", fact_or_rule=kind or "fact or rule")
+        raise NotFound(
+            f"butler {butler} has no {named} {given['memory_id']} for this tenant; "
+            "`butlers memory search` shows ids"
+        )
 
 
 def store_batch(
-    f_memories: FileArgument,
+    f_memories: Annotated[str, typer.Argument(metavar="FILE", help=_FILE_HELP)],
     butler: ButlerOption = "general",
     home: HomeOption = None,
     tenant: TenantOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Store the memories of a file, and report the lines that could not be stored."""
-    with _lines(f_memories) as lines, _line_progress() as on_line:
+    with (
+        nullcontext(sys.stdin.buffer) if f_memories == "-" else open(f_memories, "rb") as file,
+        progress_bar("storing", unit="lines") as update,
+    ):
+        lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())
         results = with_butler(
-            butler, home, lambda opened: _store_lines(opened, tenant, lines, on_line)
+            butler, home, lambda opened: _store_lines(opened, tenant, lines, update)
         )
     failed = [result for result in results if "error" in result]
     stored = len(results) - len(failed)
@@ -163,32 +145,27 @@ def store_batch(
 
 
 async def _store_lines(
-    opened: "Butler", tenant: str | None, lines: Lines, on_line: OnLine
+    opened: "Butler", tenant: str | None, lines: Lines, update: Callable[..., None]
 ) -> list[dict[str, Any]]:
+    """Store lines in chunks; each result carries the number of its line."""
     from butlers.errors import Unavailable
     from butlers.memory.operations.batch import MOST
+    from butlers.memory.operations.batch import store_batch as operation
 
     context, results = memory_context(opened, tenant), list[dict[str, Any]]()
     while chunk := list(islice(lines, MOST)):
+        numbers = [number for number, _ in chunk]
+        watched = replace(
+            context, on_progress=lambda done, _, at=numbers: update(completed=at[done - 1])
+        )
         try:
-            results += await _store_chunk(context, chunk, on_line)
+            answer = await operation.perform(watched, memories=[_parsed(line) for _, line in chunk])
         except Unavailable as error:
-            raise Unavailable(f"{error}; the first {chunk[0][0] - 1} lines are done") from error
+            raise Unavailable(f"{error}; the first {numbers[0] - 1} lines are done") from error
+        results += [
+            {"line": numbers[result.pop("place")], **result} for result in answer["results"]
+        ]
     return results
-
-
-async def _store_chunk(
-    context: Any, lines: list[tuple[int, bytes]], on_line: OnLine
-) -> list[dict[str, Any]]:
-    """Store some lines; each result carries the number of its line."""
-    from dataclasses import replace
-
-    from butlers.memory.operations.batch import store_batch as operation
-
-    numbers = [number for number, _ in lines]
-    watched = replace(context, on_progress=lambda done, _: on_line(numbers[done - 1]))
-    answer = await operation.perform(watched, memories=[_parsed(line) for _, line in lines])
-    return [{"line": numbers[result.pop("place")], **result} for result in answer["results"]]
 
 
 def _parsed(line: bytes) -> Any:
@@ -198,32 +175,3 @@ def _parsed(line: bytes) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-@contextmanager
-def _lines(file: str) -> Iterator[Lines]:
-    if file == "-":
-        yield _numbered(sys.stdin.buffer)
-        return
-    with open(file, "rb") as opened:
-        yield _numbered(opened)
-
-
-def _numbered(lines: Any) -> Lines:
-    return ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-
-
-@contextmanager
-def _line_progress() -> Iterator[OnLine]:
-    """Show on a terminal how many lines are done."""
-    from rich.console import Console
-    from rich.progress import Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda number: None
-        return
-    columns = TextColumn("{task.completed} lines"), TimeElapsedColumn()
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("storing", total=None)
-        yield lambda number: bar.update(task, completed=number)

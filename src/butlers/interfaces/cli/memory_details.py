@@ -6,7 +6,6 @@ from typing import Any
 import typer
 
 from butlers.interfaces.cli.output import (
-    TableColumn,
     excerpt,
     listed,
     number,
@@ -30,17 +29,6 @@ _FAULTS = {
     "erased": "lost text that no erasure event accounts for",
     "head": "does not match the given head: events before it were cut off or rewritten",
 }
-_MERGE = (
-    TableColumn("keeps", wraps=True),
-    TableColumn("because it is"),
-    TableColumn("supersedes", wraps=True),
-)
-_MOVES = (
-    TableColumn("id"),
-    TableColumn("state"),
-    TableColumn("confidence", "right"),
-    TableColumn("moves", wraps=True),
-)
 
 
 def show_memory(memory: Row, _: Row) -> None:
@@ -48,8 +36,7 @@ def show_memory(memory: Row, _: Row) -> None:
     first = [name for name in _FIRST_FIELDS if name in memory]
     rest = [name for name in memory if name not in (*first, *_STATE_FIELDS)]
     fields = [(name, field_value(name, memory[name])) for name in (*first, *rest)]
-    fields.insert(len(first), ("state", _state(memory)))
-    show_fields([(name.replace("_", " "), value) for name, value in fields if value])
+    show_fields(*fields[: len(first)], ("state", _state(memory)), *fields[len(first) :])
 
 
 def field_value(name: str, value: Any) -> str:
@@ -69,7 +56,7 @@ def _state(memory: Row) -> str:
 def show_explanation(answer: Row, _: Row) -> None:
     """Print where a memory came from, what it is based on and what became of it."""
     memory = answer["memory"]
-    fields = [
+    show_fields(
         (answer["memory_type"], f"{memory['id']}\n{excerpt(memory)}"),
         ("state", _state(memory)),
         ("valid", _window(memory, answer.get("holds"))),
@@ -88,8 +75,7 @@ def show_explanation(answer: Row, _: Row) -> None:
         ("used", _times(answer["reference_count"])),
         ("fades", when(answer["fades_at"])),
         ("expires", when(answer["expires_at"])),
-    ]
-    show_fields([(name, value) for name, value in fields if value])
+    )
 
 
 def _window(memory: Row, holds: bool | None) -> str:
@@ -166,19 +152,17 @@ def _lines(lines: Iterable[str]) -> str:
 
 def show_events(events: Sequence[Row], _: Row) -> None:
     """Print audit events, one row each."""
-    titles = ("when (UTC)", "event", "by", "request")
-    columns = [*(TableColumn(title) for title in titles), TableColumn("change", wraps=True)]
-    show_table(columns, [_event(event) for event in events])
-
-
-def _event(event: Row) -> list[str]:
-    return [
-        when(event["created_at"]),
-        _event_name(event["event_type"]),
-        event["actor"] or "–",
-        event["request_id"] or "–",
-        change(event["payload"]),
+    rows = [
+        [
+            when(event["created_at"]),
+            _event_name(event["event_type"]),
+            event["actor"] or "–",
+            event["request_id"] or "–",
+            change(event["payload"]),
+        ]
+        for event in events
     ]
+    show_table(("when (UTC)", "event", "by", "request", "change"), rows, wraps=("change",))
 
 
 def _event_name(event_type: str) -> str:
@@ -223,37 +207,40 @@ def show_verification(answer: Row, _: Row) -> None:
     verdict = "intact" if answer["intact"] else f"not intact, {answer['faulty']:,} faults"
     show_line(f"{answer['events']:,} events{erased}: {verdict}")
     since = answer["since_head"]
-    heads = [("head", answer["head"]), ("since that head", since and f"{since:,} events")]
-    show_fields([(name, value) for name, value in heads if value])
+    show_fields(("head", answer["head"]), ("since that head", since and f"{since:,} events"))
     if answer["intact"]:
         return
-    columns = (TableColumn("number", "right"), TableColumn("event"), TableColumn("when (UTC)"))
-    rows = [[*_position(fault), _FAULTS[fault["fault"]]] for fault in answer["faults"]]
-    show_table((*columns, TableColumn("fault", wraps=True)), rows)
+    rows = [
+        [
+            str(fault["number"] or "–"),
+            str(fault["event_id"] or "–"),
+            when(fault["at"]) or "–",
+            _FAULTS[fault["fault"]],
+        ]
+        for fault in answer["faults"]
+    ]
+    titles = ("number", "event", "when (UTC)", "fault")
+    show_table(titles, rows, right=("number",), wraps=("fault",))
     raise typer.Exit(1)
-
-
-def _position(fault: Row) -> list[str]:
-    return [str(fault["number"] or "–"), str(fault["event_id"] or "–"), when(fault["at"]) or "–"]
 
 
 def show_merge_preview(answer: Row, _: Row) -> None:
     """Print which facts a merge of two entities would move or supersede."""
     counts = f"{answer['facts_repointed']} facts, supersede {answer['facts_superseded']}"
     show_line(f"would move {counts}, add {answer['aliases_added']} names")
-    rivals = [
+    pairs = [
         [excerpt(pair["stays"]), pair["why"], excerpt(pair["gives_way"])]
         for pair in answer["rivalries"]
     ]
-    if rivals:
-        show_table(_MERGE, rivals)
-    if answer["repointed"]:
-        show_table(_MOVES, [_moved_fact(fact) for fact in answer["repointed"]])
-
-
-def _moved_fact(fact: Row) -> list[str]:
-    confidence = number(fact["effective_confidence"])
-    return [short_id(str(fact["id"])), str(fact["state"]), confidence, excerpt(fact)]
+    if pairs:
+        show_table(("keeps", "because it is", "supersedes"), pairs, wraps=("keeps", "supersedes"))
+    moved = [
+        [short_id(fact["id"]), fact["state"], number(fact["effective_confidence"]), excerpt(fact)]
+        for fact in answer["repointed"]
+    ]
+    if moved:
+        titles = ("id", "state", "confidence", "moves")
+        show_table(titles, moved, right=("confidence",), wraps=("moves",))
 
 
 def show_unmerge(answer: Row, _: Row) -> None:

@@ -17,7 +17,6 @@ from butlers.interfaces.cli.memory_details import (
     show_verification,
 )
 from butlers.interfaces.cli.output import (
-    TableColumn,
     excerpt,
     listed,
     number,
@@ -28,13 +27,9 @@ from butlers.interfaces.cli.output import (
 )
 
 Row = Mapping[str, Any]
-_MEMORY = (TableColumn("kind"), TableColumn("id"), TableColumn("content", wraps=True))
+_MEMORY = ("kind", "id", "content")
 _SCORES = {"relevance": "relevance", "similarity": "similarity", "rank": "keywords"}
 _PARTS = {"rel": "relevance", "imp": "importance", "rec": "recency", "conf": "confidence"}
-_CONFLICT = (
-    TableColumn("conflict"), TableColumn("newer", wraps=True), TableColumn("older", wraps=True),
-    TableColumn("reason", wraps=True),
-)  # fmt: skip
 _CONFLICT_KINDS = {"conflict": "contradicts", "same": "repeats"}
 _MOST_COLUMNS = 6
 
@@ -43,19 +38,17 @@ def _search_results(memories: Sequence[Row], _: Row) -> None:
     if not memories:
         show_line("nothing found")
         return
-    scores = [name for name in _SCORES if any(name in memory for memory in memories)]
-    columns = [*(TableColumn(_SCORES[name], "right") for name in scores), *_MEMORY]
-    rows = [
-        [*(number(memory.get(name)) for name in scores), *_cells(memory)] for memory in memories
-    ]
-    show_table(columns, rows)
+    names = [name for name in _SCORES if any(name in memory for memory in memories)]
+    scores = [_SCORES[name] for name in names]
+    rows = [[*(number(memory.get(name)) for name in names), *_cells(memory)] for memory in memories]
+    show_table([*scores, *_MEMORY], rows, right=scores, wraps=("content",))
 
 
 def _recall_results(memories: Sequence[Row], _: Row) -> None:
     if not memories:
         show_line("no memory answers this; --nearest lists the closest ones")
         return
-    columns = [TableColumn(title, "right") for title in ("score", *_PARTS)]
+    scores = ("score", *_PARTS)
     rows = [
         [
             number(memory["composite_score"]),
@@ -64,7 +57,7 @@ def _recall_results(memories: Sequence[Row], _: Row) -> None:
         ]
         for memory in memories
     ]
-    show_table([*columns, *_MEMORY], rows)
+    show_table([*scores, *_MEMORY], rows, right=scores, wraps=("content",))
 
 
 def _cells(memory: Row) -> list[str]:
@@ -72,8 +65,7 @@ def _cells(memory: Row) -> list[str]:
 
 
 def _fields(answer: Row, _: Row) -> None:
-    fields = [(name, field_value(name, value)) for name, value in answer.items()]
-    show_fields([(name.replace("_", " "), value) for name, value in fields if value])
+    show_fields(*((name, field_value(name, value)) for name, value in answer.items()))
 
 
 def _counts(counts: Mapping[str, Row], _: Row) -> None:
@@ -83,53 +75,49 @@ def _counts(counts: Mapping[str, Row], _: Row) -> None:
         for name in counts[kind]
         if counts[kind][name] is not None
     ]
-    show_table((TableColumn("kind"), TableColumn("state"), TableColumn("count", "right")), rows)
+    show_table(("kind", "state", "count"), rows, right=("count",))
 
 
 def _consolidation(report: Row, given: Row) -> None:
-    if not report["dry_run"]:
+    if report["dry_run"]:
+        waiting = f"nothing consolidated, {report['episodes_processed']} waiting"
+        remedy = "no language model is configured; set runtime.kind in butler.toml"
+        show_line(f"{waiting}: {remedy}")
+    else:
         _anything(report, given)
-        return
-    show_line(
-        f"nothing consolidated, {report['episodes_processed']} waiting: no language model is "
-        "configured; set runtime.kind in butler.toml"
-    )
 
 
 def _rule(rule: Row, _: Row) -> None:
-    counted = f"{rule['success_count']} helpful, {rule['harmful_count']} harmful"
-    show_line(
-        f"{rule['maturity']}, effectiveness {number(rule['effectiveness_score'])} "
-        f"({counted}): {excerpt(rule)}"
-    )
+    marks = f"{rule['success_count']} helpful, {rule['harmful_count']} harmful"
+    effectiveness = number(rule["effectiveness_score"])
+    show_line(f"{rule['maturity']}, effectiveness {effectiveness} ({marks}): {excerpt(rule)}")
 
 
-def _page(*columns: str) -> View:
-    def show(page: Row, _: Row) -> None:
-        _table(page["items"], columns)
-        _next_page(page)
+def _page(show_items: View) -> View:
+    """Print the items of a page, and how to get the next one."""
+
+    def show(page: Row, given: Row) -> None:
+        show_items(page["items"], given)
+        if page["next_cursor"]:
+            show_line(f"next page: --cursor {page['next_cursor']}")
 
     return show
-
-
-def _next_page(page: Row) -> None:
-    if page["next_cursor"]:
-        show_line(f"next page: --cursor {page['next_cursor']}")
 
 
 def _rows(if_empty: str, *columns: str) -> View:
     def show(rows: Sequence[Row], _: Row) -> None:
-        _table(rows, columns, if_empty)
+        if not rows:
+            show_line(if_empty)
+            return
+        titles = [name.replace("_", " ") for name in columns]
+        cells = [[_cell(name, row.get(name)) for name in columns] for row in rows]
+        show_table(titles, cells, wraps=("content",))
 
     return show
 
 
-def _table(rows: Sequence[Row], columns: Sequence[str], if_empty: str = "nothing found") -> None:
-    if not rows:
-        show_line(if_empty)
-        return
-    titles = [TableColumn(name.replace("_", " "), wraps=name == "content") for name in columns]
-    show_table(titles, [[_cell(name, row.get(name)) for name in columns] for row in rows])
+def _listing(*columns: str) -> View:
+    return _page(_rows("nothing found", *columns))
 
 
 def _cell(name: str, value: Any) -> str:
@@ -138,30 +126,25 @@ def _cell(name: str, value: Any) -> str:
     return number(value) if isinstance(value, float) else field_value(name, value)
 
 
-def _activity(page: Row, given: Row) -> None:
-    show_events(page["items"], given)
-    _next_page(page)
-
-
 def _entity(answer: Row, given: Row) -> None:
     _fields(answer["entity"], given)
-    _table(answer["facts"], ("id", "predicate", "content", "state"), "no facts about this entity")
+    columns = ("id", "predicate", "content", "state")
+    _rows("no facts about this entity", *columns)(answer["facts"], given)
 
 
-def _conflicts(page: Row, _: Row) -> None:
-    """Print a page of conflicts; ids are whole, because `settle` needs them."""
-    if not page["items"]:
+def _conflicts(conflicts: Sequence[Row], _: Row) -> None:
+    """Print conflicts; ids are whole, because `settle` needs them."""
+    if not conflicts:
         show_line("no open conflicts")
         return
     rows = [
-        [row["id"], excerpt(row["newer"]), excerpt(row["older"]), row["why"]]
-        for row in page["items"]
+        [row["id"], excerpt(row["newer"]), excerpt(row["older"]), row["why"]] for row in conflicts
     ]
-    show_table(_CONFLICT, rows)
-    _next_page(page)
+    titles = ("conflict", "newer", "older", "reason")
+    show_table(titles, rows, wraps=titles[1:])
 
 
-def _store_result_lines(kind: str) -> View:
+def _store_result(kind: str) -> View:
     """Print what was stored, the conflicts it has and the memories it put in doubt."""
 
     def show(answer: Row, given: Row) -> None:
@@ -233,17 +216,17 @@ def _anything(answer: Any, given: Row) -> None:
         show_memory(answer, given) if "memory_type" in answer else _fields(answer, given)
         return
     columns = dict.fromkeys(name for row in rows for name in row)
-    _table(rows, list(columns)[:_MOST_COLUMNS])
+    _rows("nothing found", *list(columns)[:_MOST_COLUMNS])(rows, given)
 
 
 _MODELS = _rows("nothing is stored yet", "tenant", "model", "state", "embedded", "of")
 VIEWS: Mapping[str, View] = {
     "": _anything,
-    "store_episode": _store_result_lines("episode"),
-    "store_fact": _store_result_lines("fact"),
-    "store_rule": _store_result_lines("rule"),
-    "correct": _store_result_lines("fact"),
-    "undo_correction": _store_result_lines("fact"),
+    "store_episode": _store_result("episode"),
+    "store_fact": _store_result("fact"),
+    "store_rule": _store_result("rule"),
+    "correct": _store_result("fact"),
+    "undo_correction": _store_result("fact"),
     "search": _search_results,
     "recall": _recall_results,
     "context": lambda context, _: typer.echo(context["text"], nl=False),
@@ -260,12 +243,12 @@ VIEWS: Mapping[str, View] = {
     "get_links": _rows(
         "no links", "source_type", "source_id", "relation", "target_type", "target_id"
     ),
-    "list_facts": _page("id", "state", "subject", "predicate", "content"),
-    "list_rules": _page("id", "state", "maturity", "content"),
-    "list_episodes": _page("id", "created_at", "consolidation_status", "content"),
-    "list_entities": _page("id", "entity_type", "canonical_name", "aliases", "active_facts"),
-    "list_conflicts": _conflicts,
-    "activity": _activity,
+    "list_facts": _listing("id", "state", "subject", "predicate", "content"),
+    "list_rules": _listing("id", "state", "maturity", "content"),
+    "list_episodes": _listing("id", "created_at", "consolidation_status", "content"),
+    "list_entities": _listing("id", "entity_type", "canonical_name", "aliases", "active_facts"),
+    "list_conflicts": _page(_conflicts),
+    "activity": _page(show_events),
     "stats": _counts,
     "overview": _counts,
     "create_entity": lambda answer, _: show_line(f"created entity {answer['entity_id']}"),

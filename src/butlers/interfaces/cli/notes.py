@@ -7,24 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from butlers.errors import NotFound, Unavailable
 from butlers.interfaces.cli.commands import View, commands, lazy_group
-from butlers.interfaces.cli.options import home_of
-from butlers.interfaces.cli.output import (
-    TableColumn,
-    excerpt,
-    show_fields,
-    show_line,
-    show_table,
-    visible,
-)
+from butlers.interfaces.cli.options import TenantOption, home_of, run
+from butlers.interfaces.cli.output import excerpt, show_fields, show_line, show_table, visible
 
 if TYPE_CHECKING:
     from butlers.notebook.operations import NotebookContext
     from butlers.operation import Operation
 
-TenantOption = Annotated[
-    str | None, typer.Option("--tenant", help="Which tenant [default: the butler's own].")
-]
 AgentOption = Annotated[
     str | None, typer.Option("--agent", help="Which agent's notes [default: the butler's own].")
 ]
@@ -43,29 +34,18 @@ app = lazy_group("Save and search the notes of a butler's agents.", "butlers not
 
 def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -> Any:
     """Perform an operation of a butler's notebook as one agent; NotFound if there is no note."""
-    import asyncio
-
-    from butlers.logs import configure
-
-    configure("warning")
 
     async def perform() -> Any:
         async with _open(target, deep=given.get("mode") == "deep") as context:
             answer = await operation.perform(context, **given)
             if answer is None:
-                raise _not_found(context, given["key"])
+                raise NotFound(
+                    f"agent {context.agent} of tenant {context.tenant} has no note "
+                    f"{given['key'][:80]!r}; `butlers notes list` shows them"
+                )
             return answer
 
-    return asyncio.run(perform())
-
-
-def _not_found(context: "NotebookContext", key: str) -> Exception:
-    from butlers.errors import NotFound
-
-    return NotFound(
-        f"agent {context.agent} of tenant {context.tenant} has no note {key[:80]!r}; "
-        "`butlers notes list` shows them"
-    )
+    return run(perform(), "warning")
 
 
 @asynccontextmanager
@@ -74,7 +54,6 @@ async def _open(target: dict[str, Any], *, deep: bool) -> "AsyncIterator[Noteboo
     and budget it uses."""
     from butlers.auth.rights import Caller
     from butlers.auth.tokens import acting_tenant, validate_agent
-    from butlers.errors import Unavailable
     from butlers.host.home import butler_settings
     from butlers.host.hosting import opened_butler
     from butlers.notebook.manager import FILE, open_manager
@@ -102,32 +81,15 @@ async def _open(target: dict[str, Any], *, deep: bool) -> "AsyncIterator[Noteboo
         manager.db.close()
 
 
-def _saved(note: Row, _: Row) -> None:
-    show_line(f"saved {note['key']} ({note['category']})")
+def _search_results(answer: Row, _: Row) -> None:
+    rows = [(f"{row['score']:.2f}", row["source"], *_cells(row)) for row in answer["memories"]]
+    titles = ("score", "source", "key", "content")
+    show_table(titles, rows, right=("score",), wraps=("content",))
 
 
-def _note_line(note: Row, _: Row) -> None:
-    typer.echo(visible(note["content"]))
-
-
-def _search_results(found: Row, _: Row) -> None:
-    columns = (
-        TableColumn("score", "right"),
-        TableColumn("source"),
-        TableColumn("key"),
-        TableColumn("content", wraps=True),
-    )
-    rows = [(f"{row['score']:.2f}", row["source"], *_cells(row)) for row in found["memories"]]
-    show_table(columns, rows)
-
-
-def _related(rows: Sequence[Row], _: Row) -> None:
-    columns = (
-        TableColumn("score", "right"),
-        TableColumn("key"),
-        TableColumn("content", wraps=True),
-    )
-    show_table(columns, [(f"{row['score']:.2f}", *_cells(row)) for row in rows])
+def _related(notes: Sequence[Row], _: Row) -> None:
+    rows = [(f"{row['score']:.2f}", *_cells(row)) for row in notes]
+    show_table(("score", "key", "content"), rows, right=("score",), wraps=("content",))
 
 
 def _cells(row: Row) -> tuple[str, str]:
@@ -135,8 +97,8 @@ def _cells(row: Row) -> tuple[str, str]:
 
 
 def _listed(notes: Sequence[Row], _: Row) -> None:
-    columns = (TableColumn("changed (UTC)"), TableColumn("key"), TableColumn("content", wraps=True))
-    show_table(columns, [(note["updated_at"], note["key"], excerpt(note)) for note in notes])
+    rows = [(note["updated_at"], note["key"], excerpt(note)) for note in notes]
+    show_table(("changed (UTC)", "key", "content"), rows, wraps=("content",))
 
 
 def _summarized(report: Row, _: Row) -> None:
@@ -149,19 +111,17 @@ def _stats(stats: Row, _: Row) -> None:
     categories = ", ".join(f"{name} {count}" for name, count in stats["categories"].items())
     file = stats["file"]
     show_fields(
-        [
-            ("notes", f"{stats['notes']}, and {stats['archived']} archived"),
-            ("categories", categories or "none"),
-            ("last change", f"{stats['last_change'] or 'never'} (UTC)"),
-            ("file", f"{file['path']}, {file['bytes']} bytes"),
-            ("in the file", f"{file['notes']} notes of {file['agents']} agents"),
-        ]
+        ("notes", f"{stats['notes']}, and {stats['archived']} archived"),
+        ("categories", categories or "none"),
+        ("last change", f"{stats['last_change'] or 'never'} (UTC)"),
+        ("file", f"{file['path']}, {file['bytes']} bytes"),
+        ("in the file", f"{file['notes']} notes of {file['agents']} agents"),
     )
 
 
 VIEWS: Mapping[str, View] = {
-    "": _note_line,
-    "save": _saved,
+    "": lambda note, _: typer.echo(visible(note["content"])),
+    "save": lambda note, _: show_line(f"saved {note['key']} ({note['category']})"),
     "search": _search_results,
     "related": _related,
     "list_notes": _listed,

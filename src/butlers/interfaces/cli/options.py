@@ -1,6 +1,6 @@
 """Shared by commands: options, finding the home, and opening a butler for one command."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -22,15 +22,20 @@ LowTrustOption = Annotated[
 ]
 ButlerOption = Annotated[str, typer.Option("--butler", "-b", help="Which butler.")]
 NameArgument = Annotated[str, typer.Argument(help="Which butler.")]
+TenantOption = Annotated[
+    str | None, typer.Option("--tenant", help="Which tenant [default: the butler's own].")
+]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many at most.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+PrintOption = Annotated[bool, typer.Option("--print", help="Show it and write nothing.")]
 
 T = TypeVar("T")
 
 
-def example(*commands: str) -> str:
-    """Format the examples at the end of a help text."""
+def example(command: str) -> str:
+    """Format the example at the end of a help text."""
     # \b keeps the line breaks; without it the lines would be filled like a paragraph.
-    return "\b\nExample:\n" + "\n".join(f"  {command}" for command in commands)
+    return f"\b\nExample:\n  {command}"
 
 
 def find_home(home: Path | None) -> "Home":
@@ -48,52 +53,34 @@ def ensure_home(home: Path | None) -> "Home":
     return located
 
 
-def existing_home(home: Path | None) -> "Home":
-    """Locate the home; NotFound if it has no butler."""
-    from butlers.errors import NotFound
-
-    located = find_home(home)
-    if not located.butler_names():
-        raise NotFound(f"there are no butlers in {located.root}; start with `butlers up`")
-    return located
-
-
 def home_of(butler: str, home: Path | None) -> "Home":
     """Locate the home; NotFound if it lacks this butler."""
-    from butlers.errors import NotFound
+    return find_home(home).checked(butler)
 
-    located = existing_home(home)
-    names = located.butler_names()
-    if butler not in names:
-        raise NotFound(
-            f"there is no butler {butler!r} in {located.root}; there are {', '.join(names)}. "
-            f"`butlers new {butler}` creates it"
-        )
-    return located
+
+def run(work: "Coroutine[Any, Any, T]", log_level: str = "error") -> T:
+    """Do the work of a command, and log only what is serious."""
+    import asyncio
+
+    from butlers.logs import configure
+
+    configure(log_level)
+    return asyncio.run(work)
 
 
 def with_butler(name: str, home: Path | None, work: "Callable[[Butler], Awaitable[T]]") -> T:
-    """Open a butler, do some work with it and close it.
-
-    A database server that runs is joined; otherwise it is started for this command.
-    """
-    import asyncio
-
+    """Open a butler, starting its database server if needed; do some work and close it."""
     from butlers.host.hosting import opened_butler
-    from butlers.logs import configure
 
-    located = home_of(name, home)
-    configure("error")
-
-    async def run() -> T:
-        async with opened_butler(located, name) as butler:
+    async def open_and_work() -> T:
+        async with opened_butler(find_home(home), name) as butler:
             return await work(butler)
 
-    return asyncio.run(run())
+    return run(open_and_work())
 
 
 def acting_as(opened: "Butler", tenant: str | None) -> str:
-    """The tenant a command acts for: the one named, else the butler's own."""
+    """Return the tenant a command acts for: the one named, else the butler's own."""
     from butlers.auth.tokens import acting_tenant
 
     return acting_tenant(opened.settings.butler.tenant, tenant)

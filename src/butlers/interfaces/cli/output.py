@@ -1,16 +1,13 @@
-"""Print tables, fields and JSON, and format values for people.
-
-A terminal gets coloured tables, anything else plain aligned text. Control characters in stored
-text are escaped in both.
-"""
+"""Print tables, fields and JSON for people, with control characters in stored text escaped."""
 
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 import typer
 
@@ -19,15 +16,6 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 _SHORT_ID = 8
 EXCERPT = 280
 _FLAGS = {"in_doubt": "in doubt", "outdated_by": "outdated"}
-
-
-@dataclass(frozen=True, slots=True)
-class TableColumn:
-    """A column of a table; one that wraps takes the remaining width."""
-
-    title: str
-    justify: Literal["left", "right"] = "left"
-    wraps: bool = False
 
 
 def on_terminal() -> bool:
@@ -61,39 +49,60 @@ def show_line(text: str, colour: str | None = None, indent: int = 0) -> None:
     typer.echo(typer.style(line, fg=colour) if colour and on_terminal() else line)
 
 
-def show_table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; outside a terminal each cell stays on one line."""
+def show_table(
+    titles: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Collection[str] = (),
+    wraps: Collection[str] = (),
+) -> None:
+    """Print a table; outside a terminal each cell stays on one line.
+
+    `right` names the columns aligned to the right, `wraps` those that share the remaining width.
+    """
     cells = [[one_line(cell) for cell in row] for row in rows]
     if on_terminal():
-        _show_rich_table(columns, cells)
+        _show_rich_table(titles, cells, right, wraps)
         return
-    for row in _aligned(columns, [[column.title for column in columns], *cells]):
-        typer.echo(_printable(row))
+    lines = [titles, *cells]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    aligns = [str.rjust if title in right else str.ljust for title in titles]
+    for line in lines:
+        padded = (
+            align(cell, width) for align, cell, width in zip(aligns, line, widths, strict=True)
+        )
+        typer.echo(_printable("  ".join(padded).rstrip()))
 
 
-def show_fields(fields: Sequence[tuple[str, str]]) -> None:
-    """Print names and values; further lines of a value are indented."""
-    width = max((len(name) for name, _ in fields), default=0)
-    for name, value in fields:
+def show_fields(*fields: tuple[str, str]) -> None:
+    """Print names and values, except empty ones; further lines of a value are indented."""
+    filled = [(name.replace("_", " "), value) for name, value in fields if value]
+    width = max((len(name) for name, _ in filled), default=0)
+    for name, value in filled:
         first, *more = visible(value).split("\n")
         label = typer.style(name.ljust(width), bold=True) if on_terminal() else name.ljust(width)
         for line in (f"{label}  {first}", *(f"{'':{width}}  {line}" for line in more)):
             typer.echo(_printable(line.rstrip()))
 
 
-def _show_rich_table(columns: Sequence[TableColumn], cells: Sequence[Sequence[str]]) -> None:
+def _show_rich_table(
+    titles: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    right: Collection[str],
+    wraps: Collection[str],
+) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for column in columns:
+    for title in titles:
         table.add_column(
-            Text(column.title),
-            justify=column.justify,
-            no_wrap=not column.wraps,
+            Text(title),
+            justify="right" if title in right else "left",
+            no_wrap=title not in wraps,
             overflow="fold",
-            ratio=1 if column.wraps else None,
+            ratio=1 if title in wraps else None,
         )
     for row in cells:
         # As Text, stored content is never read as markup.
@@ -101,15 +110,22 @@ def _show_rich_table(columns: Sequence[TableColumn], cells: Sequence[Sequence[st
     Console(markup=False, highlight=False, emoji=False).print(table)
 
 
-def _aligned(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[index]) for row in rows) for index in range(len(columns))]
-    return [
-        "  ".join(
-            cell.rjust(width) if column.justify == "right" else cell.ljust(width)
-            for column, cell, width in zip(columns, row, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
+@contextmanager
+def progress_bar(
+    label: str = "", *, unit: str = "", enabled: bool = True, transient: bool = True
+) -> Iterator[Callable[..., None]]:
+    """Show a progress bar on a terminal; yields what updates it: completed, total, description.
+
+    With `unit` it counts up, because the total is unknown.
+    """
+    from rich.console import Console
+    from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn(f"{{task.completed}} {unit}"), TimeElapsedColumn()) if unit else ()
+    disable = not (enabled and console.is_terminal)
+    with Progress(*columns, console=console, transient=transient, disable=disable) as bar:
+        yield partial(bar.update, bar.add_task(label, total=None))
 
 
 def _printable(text: str) -> str:
@@ -147,9 +163,9 @@ def size(count: int) -> str:
     return f"{count / 1e3:.1f} kB"
 
 
-def number(value: float | None, digits: int = 2) -> str:
+def number(value: float | None) -> str:
     """Format a score; a dash for none."""
-    return "–" if value is None else f"{value:.{digits}f}"
+    return "–" if value is None else f"{value:.2f}"
 
 
 def plain(value: Any) -> str:

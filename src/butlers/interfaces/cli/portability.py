@@ -1,23 +1,26 @@
 """`butlers export`, `import` and `erase`: move memories out, in, or delete them for good."""
 
+import json
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from butlers.interfaces.cli.commands import TenantOption
+from butlers.errors import InvalidInput
 from butlers.interfaces.cli.options import (
     ButlerOption,
     HomeOption,
     JsonOption,
+    TenantOption,
     acting_as,
     example,
+    find_home,
     with_butler,
 )
-from butlers.interfaces.cli.output import TableColumn, show_json, show_line, show_table, visible
+from butlers.interfaces.cli.output import progress_bar, show_json, show_line, show_table, visible
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -25,27 +28,12 @@ if TYPE_CHECKING:
     from butlers.host.butler import Butler
     from butlers.memory.model import Lineage
 
-FileArgument = Annotated[
-    str, typer.Argument(metavar="FILE", help="Where to write. - writes to stdout.")
-]
-FormatOption = Annotated[
-    str, typer.Option("--format", help="butlers (complete), or pam (Portable AI Memory 1.0).")
-]
-SourceArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="An export file, or a folder of Markdown.")
-]
-FromOption = Annotated[
-    str | None,
-    typer.Option(
-        "--from",
-        help="butlers, pam, chatgpt, claude, mem0 or markdown [default: detected].",
-    ),
-]
-
 
 def export(
-    file: FileArgument,
-    format: FormatOption = "butlers",
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - is stdout.")],
+    format: Annotated[
+        str, typer.Option("--format", help="butlers (complete), or pam (Portable AI Memory 1.0).")
+    ] = "butlers",
     butler: ButlerOption = "general",
     home: HomeOption = None,
     tenant: TenantOption = None,
@@ -57,16 +45,24 @@ def export(
     from butlers.portability.formats import exported
 
     with _written(file) as write:
-        with_butler(
-            butler,
-            home,
-            lambda opened: _drain(exported(opened, _lineage(opened, tenant), format), write),
-        )
+
+        async def run(opened: "Butler") -> None:
+            async for line in exported(opened, _lineage(opened, tenant), format):
+                write(line)
+
+        with_butler(butler, home, run)
 
 
 def import_memories(
-    source: SourceArgument,
-    from_: FromOption = None,
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE", help="An export file, or a folder of Markdown.")
+    ],
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from", help="butlers, pam, chatgpt, claude, mem0 or markdown [default: detected]."
+        ),
+    ] = None,
     butler: ButlerOption = "general",
     home: HomeOption = None,
     tenant: TenantOption = None,
@@ -74,14 +70,18 @@ def import_memories(
 ) -> None:
     """Import memories: an export of butlers, PAM, ChatGPT, Claude, mem0, or Markdown files.
 
-    The whole file is checked before anything is written. Importing it twice changes nothing.
+    It checks the whole file before it writes anything. Importing a file twice changes nothing.
     """
     from dataclasses import asdict
 
     from butlers.portability.formats import imported
 
     async def run(opened: "Butler") -> Any:
-        with _progress() as on_step:
+        with progress_bar() as update:
+
+            def on_step(step: str, done: int, total: int) -> None:
+                update(description=step, completed=done, total=total or None)
+
             return await imported(opened, source, from_, _lineage(opened, tenant), on_step)
 
     done = with_butler(butler, home, run)
@@ -133,15 +133,15 @@ def erase(
     from butlers.portability import erase as data
 
     everything = bool(tenant) and not (about or entity or session)
-    wanted = ErasureRequest(about, _entity(entity), session, everything, tuple(keep or ()))
-    data.check(wanted)
-    done = data.erase if yes else data.preview
+    request = ErasureRequest(about, _entity(entity), session, everything, tuple(keep or ()))
+    data.check(request)
+    work = data.erase if yes else data.preview
     result = with_butler(
-        butler, home, lambda opened: done(opened, wanted, _lineage(opened, tenant))
+        butler, home, lambda opened: work(opened, request, _lineage(opened, tenant))
     )
     if receipt is not None and yes:
         with _written(str(receipt)) as write:
-            write(_pretty(result))
+            write((json.dumps(result, indent=2, ensure_ascii=False) + "\n").encode())
     if as_json or (yes and receipt is None):
         show_json(result)
     elif yes:
@@ -156,51 +156,33 @@ def verify(
     home: HomeOption = None,
 ) -> None:
     """Check that a receipt is unchanged, and whether this home signed it."""
-    import json
-
-    from butlers.errors import InvalidInput
-    from butlers.interfaces.cli.options import existing_home
     from butlers.portability.erase import verify_receipt
 
     try:
         receipt = json.loads(file.read_text("utf-8"))
     except ValueError:
         raise InvalidInput(f"{file}: found no JSON; valid is a receipt") from None
-    signed = verify_receipt(existing_home(home), receipt)
+    signed = verify_receipt(find_home(home).checked(), receipt)
     show_line(f"{signed}: erased {_counted(receipt['counts'])} at {receipt['at']}")
 
 
-def _entity(given: str) -> "UUID | None":
+def _entity(text: str) -> "UUID | None":
     from uuid import UUID
 
-    from butlers.errors import InvalidInput
-
     try:
-        return UUID(given) if given else None
+        return UUID(text) if text else None
     except ValueError:
-        raise InvalidInput(f"entity: found {given[:60]!r}; valid is a whole id") from None
+        raise InvalidInput(f"entity: found {text[:60]!r}; valid is a whole id") from None
 
 
 def _show_preview(preview: dict[str, Any]) -> None:
-    columns = (
-        TableColumn("kind"),
-        TableColumn("id"),
-        TableColumn("reason"),
-        TableColumn("content", wraps=True),
-    )
-    keys = ("kind", "id", "why", "says")
-    show_table(columns, [[row[key] for key in keys] for row in preview["found"]])
+    rows = [[row[key] for key in ("kind", "id", "why", "says")] for row in preview["found"]]
+    show_table(("kind", "id", "reason", "content"), rows, wraps=("content",))
     show_line(f"would erase {_counted(preview['counts'])}; --yes erases, --keep ID spares one")
 
 
 def _counted(counts: dict[str, int]) -> str:
     return ", ".join(f"{number} {kind}" for kind, number in counts.items()) or "nothing"
-
-
-def _pretty(value: Any) -> bytes:
-    import json
-
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def _lineage(opened: "Butler", tenant: str | None) -> "Lineage":
@@ -209,46 +191,14 @@ def _lineage(opened: "Butler", tenant: str | None) -> "Lineage":
     return Lineage(acting_as(opened, tenant), "cli")
 
 
-async def _drain(lines: AsyncIterator[bytes], write: Callable[[bytes], object]) -> None:
-    async for line in lines:
-        write(line)
-
-
 @contextmanager
 def _written(file: str) -> Iterator[Callable[[bytes], object]]:
     """Open a private file for writing; it appears only once it is complete."""
-    import os
-    import tempfile
+    from butlers.atomic_files import draft_of
 
     if file == "-":
         yield sys.stdout.buffer.write
         sys.stdout.buffer.flush()
-        return
-    target = Path(file)
-    handle, draft = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.absolute().parent)
-    try:
-        with open(handle, "wb") as stream:
+    else:
+        with draft_of(Path(file)) as stream:
             yield stream.write
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(draft, target)
-    except BaseException:
-        os.unlink(draft)
-        raise
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar on a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda step, done, total: None
-        return
-    with Progress(console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda step, done, total: bar.update(
-            task, description=step, completed=done, total=total or None
-        )

@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from butlers.errors import InvalidInput
 from butlers.interfaces.cli.options import (
     ButlerOption,
     HomeOption,
     JsonOption,
+    LimitOption,
     NameArgument,
+    TenantOption,
     acting_as,
     example,
     home_of,
+    run,
     with_butler,
 )
 from butlers.interfaces.cli.output import (
-    TableColumn,
+    plain,
     short_id,
     show_fields,
     show_json,
@@ -34,11 +38,8 @@ if TYPE_CHECKING:
     from butlers.settings.sections import ButlerSettings
 
 app = typer.Typer(help="List and inspect past sessions. Times are UTC.", no_args_is_help=True)
-TenantOption = Annotated[
-    str | None, typer.Option("--tenant", help="Which tenant [default: the butler's own].")
-]
 _PATIENCE_SECONDS = 120.0
-_NUMBERS = ("input_tokens", "output_tokens", "cost_usd")
+_TITLES = ("id", "started", "kind", "asked by", "agent", "project", "outcome", "took", "asked")
 
 
 def ask(
@@ -53,24 +54,34 @@ def ask(
     Otherwise it runs in this process, without tools. If the memory is down or slow, the butler
     answers without it and says so.
     """
-    from butlers.errors import InvalidInput
-    from butlers.settings.files import load_butler
+    from butlers.host.home import butler_settings
+    from butlers.host.status import served
 
     located = home_of(name, home)
-    settings = load_butler(located.butler_file(name), home_file=located.settings_file)
-    given = typer.get_text_stream("stdin").read() if prompt == "-" else prompt
-    if not given.strip():
+    settings = butler_settings(located, name)
+    question = typer.get_text_stream("stdin").read() if prompt == "-" else prompt
+    if not question.strip():
         raise InvalidInput("prompt: found nothing; say what to ask")
-    daemon = _daemon(located, name)
-    if daemon is not None:
-        _warn(_ask_daemon(located, daemon, settings, given))
+    daemon = served(located)
+    if daemon is not None and name in daemon.butlers:
+        reply = _ask_daemon(located, daemon, settings, question)
     else:
-        _warn(_ask_here(located, settings, given))
+        if settings.runtime.kind != "none":
+            _say(
+                f"`butlers up` is not serving {name}: this session is slower to start and has no "
+                "tools"
+            )
+        reply = run(_ask_here(located, settings, question), "warning")
+    session = reply["session"]
+    if not session["had_memory"]:
+        _say("memory was unavailable, so it answered without it; run `butlers doctor`")
+    if reply["episode_id"] is None and session["outcome"] == "ok":
+        _say("the session was not stored; nothing of it will be remembered")
 
 
 @app.command("list", epilog=example("butlers sessions list -n 5"))
 def list_sessions(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many at most.")] = 20,
+    limit: LimitOption = 20,
     butler: ButlerOption = "general",
     tenant: TenantOption = None,
     home: HomeOption = None,
@@ -83,13 +94,7 @@ def list_sessions(
     if as_json:
         show_json([record.shown() for record in records])
         return
-    titles = ("id", "started", "kind", "asked by", "agent", "project", "outcome")
-    columns = [
-        *map(TableColumn, titles),
-        TableColumn("took", "right"),
-        TableColumn("asked", wraps=True),
-    ]
-    show_table(columns, [_row(record) for record in records])
+    show_table(_TITLES, [_row(record) for record in records], right=("took",), wraps=("asked",))
 
 
 @app.command("show", epilog=example("butlers sessions show 3f2a91c0"))
@@ -107,15 +112,7 @@ def show_session(
     if as_json:
         show_json(record.shown())
         return
-    show_fields([(key.replace("_", " "), _plain(value)) for key, value in record.shown().items()])
-
-
-def _daemon(home: "Home", name: str) -> "Running | None":
-    """Find the process that serves the butler."""
-    from butlers.host.status import served
-
-    running = served(home)
-    return running if running is not None and name in running.butlers else None
+    show_fields(*((name, _plain(value)) for name, value in record.shown().items()))
 
 
 def _ask_daemon(
@@ -137,22 +134,8 @@ def _ask_daemon(
     return reply
 
 
-def _ask_here(home: "Home", settings: "ButlerSettings", prompt: str) -> dict[str, Any]:
+async def _ask_here(home: "Home", settings: "ButlerSettings", prompt: str) -> dict[str, Any]:
     """Run the session in this process, print the answer and return the whole reply."""
-    import asyncio
-
-    from butlers.logs import configure
-
-    configure("warning")
-    if settings.runtime.kind != "none":
-        _say(
-            f"`butlers up` is not serving {settings.butler.name}: this session is slower to start "
-            "and has no tools"
-        )
-    return asyncio.run(_session(home, settings, prompt))
-
-
-async def _session(home: "Home", settings: "ButlerSettings", prompt: str) -> dict[str, Any]:
     from butlers.host.hosting import opened_spawner
     from butlers.sessions.spawner import SessionRequest
 
@@ -161,10 +144,7 @@ async def _session(home: "Home", settings: "ButlerSettings", prompt: str) -> dic
         # Printed before it is stored: the answer waits for nothing.
         typer.echo(session.completion.text)
         record, episode = await spawner.remember(session)
-    return {
-        "episode_id": str(episode) if episode else None,
-        "session": record.shown(),
-    }
+    return {"episode_id": str(episode) if episode else None, "session": record.shown()}
 
 
 def _project() -> str:
@@ -172,14 +152,6 @@ def _project() -> str:
     with suppress(OSError):
         return replace_surrogates(Path.cwd().name)[:200]
     return ""
-
-
-def _warn(reply: dict[str, Any]) -> None:
-    session = reply["session"]
-    if not session["had_memory"]:
-        _say("memory was unavailable, so it answered without it; run `butlers doctor`")
-    if reply["episode_id"] is None and session["outcome"] == "ok":
-        _say("the session was not stored; nothing of it will be remembered")
 
 
 def _say(words: str) -> None:
@@ -195,13 +167,10 @@ def _row(record: "SessionRecord") -> list[str]:
 
 
 def _plain(value: Any) -> str:
-    match value:
-        case None | "" | []:
-            return "–"
-        case bool():
-            return "yes" if value else "no"
-        case datetime():
-            return to_the_second(value)
-        case list():
-            return "\n".join(value)
-    return str(value)
+    if value in (None, "", []):
+        return "–"
+    if isinstance(value, datetime):
+        return to_the_second(value)
+    if isinstance(value, list):
+        return "\n".join(value)
+    return plain(value) if isinstance(value, bool) else str(value)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from butlers.errors import Unavailable
 from butlers.interfaces.cli.options import HomeOption, JsonOption, find_home
 from butlers.interfaces.cli.output import (
-    TableColumn,
     show_fields,
     show_json,
     show_line,
@@ -20,11 +20,11 @@ from butlers.interfaces.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from butlers.doctor import Finding
     from butlers.host.home import Home
     from butlers.host.status import Running
 
 NOT_UP = 3
+_DOWN = "the butlers of {} are not running; start them with `butlers up`"
 _EXIT_CODES = {"ok": 0, "down": NOT_UP}
 _LOOK_AGAIN_SECONDS = 0.05
 _SECOND_SIGNAL_SECONDS = 0.3
@@ -43,7 +43,9 @@ def status(home: HomeOption = None, as_json: JsonOption = False) -> None:
     if as_json:
         show_json(report)
     else:
-        _show(located, report)
+        _show_daemon(located, report)
+        for alert in report["sessions"]:
+            show_line(f"sessions {alert['what']}: {alert['words']}; {alert['remedy']}")
     raise typer.Exit(_EXIT_CODES.get(report["status"], 1))
 
 
@@ -56,7 +58,6 @@ def stop(
 
     Running requests get a few seconds to finish. Stopping a home that is not running is no error.
     """
-    from butlers.errors import Unavailable
     from butlers.host.status import homes_served, process_of
 
     located = find_home(home)
@@ -105,34 +106,28 @@ def doctor(home: HomeOption = None, as_json: JsonOption = False) -> None:
     findings = asyncio.run(examine(find_home(home)))
     if as_json:
         show_json([asdict(finding) for finding in findings])
-    else:
-        for finding in findings:
-            _show_finding(finding)
+    for finding in findings if not as_json else ():
+        verdict = typer.style(f"{finding.verdict:8}", fg=_COLOURS[finding.verdict])
+        remedy = f"; {finding.remedy}" if finding.remedy else ""
+        typer.echo(f"{verdict} {finding.check}: {finding.message}{remedy}")
     if any(finding.verdict is Severity.PROBLEM for finding in findings):
         raise typer.Exit(1)
 
 
-def _show_finding(finding: "Finding") -> None:
-    verdict = typer.style(f"{finding.verdict:8}", fg=_COLOURS[finding.verdict])
-    remedy = f"; {finding.remedy}" if finding.remedy else ""
-    typer.echo(f"{verdict} {finding.check}: {finding.message}{remedy}")
-
-
 def _home_status(home: "Home") -> dict[str, Any]:
-    """Collect the state of the daemon, the butlers and the sessions."""
+    """Collect the state of the daemons, the butlers and the sessions."""
+    from butlers.clock import utc_now
     from butlers.host import status
+    from butlers.sessions.spool_entries import shortfalls
 
-    fields: dict[str, Any] = {"home": str(home.root), "sessions": _sessions(home)}
+    alerts = [asdict(alert) for alert in shortfalls(home.root, utc_now())]
+    fields: dict[str, Any] = {"home": str(home.root), "sessions": alerts}
     served = status.homes_served(home)
-    if not served:
-        return {"status": "down", **fields}
-    daemons = [running for each in served if (running := status.running(each)) is not None]
+    daemons = [_described(daemon) for daemon in map(status.running, served) if daemon is not None]
     if not daemons:
-        return {"status": "starting or stopping", **fields}
-    first, *others = map(_described, daemons)
-    words = [first["status"], *(other["status"] for other in others)]
-    word = next((word for word in words if word != "ok"), "ok")
-    return {**fields, **first, "status": word, "others": others}
+        return {"status": "starting or stopping" if served else "down", **fields}
+    word = next((each["status"] for each in daemons if each["status"] != "ok"), "ok")
+    return {**fields, **daemons[0], "status": word, "others": daemons[1:]}
 
 
 def _described(running: "Running") -> dict[str, Any]:
@@ -146,38 +141,22 @@ def _described(running: "Running") -> dict[str, Any]:
     return {"status": word, **known}
 
 
-def _sessions(home: "Home") -> list[dict[str, Any]]:
-    """Alerts about sessions: spooled too long, set aside, or without memory."""
-    from butlers.clock import utc_now
-    from butlers.sessions.spool_entries import shortfalls
-
-    return [asdict(alert) for alert in shortfalls(home.root, utc_now())]
-
-
-def _show(home: "Home", report: dict[str, Any]) -> None:
-    _show_daemon(home, report)
-    for alert in report["sessions"]:
-        show_line(f"sessions {alert['what']}: {alert['words']}; {alert['remedy']}")
-
-
 def _show_daemon(home: "Home", report: dict[str, Any]) -> None:
     if report["status"] == "down":
-        show_line(f"the butlers of {home.root} are not running; start them with `butlers up`")
+        show_line(_DOWN.format(home.root))
         return
     if "url" not in report:
         show_line(f"the butlers of {home.root} are {report['status']}; try again in a moment")
         return
     show_fields(
-        [
-            ("status", report["status"]),
-            ("address", report["url"]),
-            ("home", report["home"]),
-            ("process", f"{report['pid']}, version {report['version'] or 'unknown'}"),
-            ("since", _since(report["started_at"]) if report["started_at"] else "unknown"),
-        ]
+        ("status", report["status"]),
+        ("address", report["url"]),
+        ("home", report["home"]),
+        ("process", f"{report['pid']}, version {report['version'] or 'unknown'}"),
+        ("since", _since(report["started_at"]) if report["started_at"] else "unknown"),
     )
     rows = [[name, _health(butler)] for name, butler in report["butlers"].items()]
-    show_table([TableColumn("butler"), TableColumn("health", wraps=True)], rows)
+    show_table(("butler", "health"), rows, wraps=("health",))
     for other in report["others"]:
         version = other["version"] or "unknown"
         show_line(f"also served at {other['url']}, process {other['pid']}, version {version}")
@@ -193,9 +172,8 @@ def _since(started_at: str) -> str:
 
 def _span(seconds: int) -> str:
     """Format a duration in its two largest units."""
-    sizes = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
     parts: list[str] = []
-    for unit, size in sizes:
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
         count, seconds = divmod(seconds, size)
         if count or parts or unit == "s":
             parts.append(f"{count} {unit}")
@@ -226,14 +204,11 @@ def _not_stopped(up: list[tuple["Home", int]], seconds: float) -> list[tuple["Ho
 
 def _new_link(home: "Home") -> str:
     from butlers.auth.sign_in import SignInLinks
-    from butlers.errors import Unavailable
     from butlers.host.status import homes_served, served
 
     daemon = served(home)
     if daemon is None:
-        raise Unavailable(
-            f"the butlers of {home.root} are not running; start them with `butlers up`"
-        )
+        raise Unavailable(_DOWN.format(home.root))
     files = (each.run_file for each in homes_served(home))
     owner = next(file.stat().st_uid for file in files if file.exists())
     if owner != os.geteuid():
@@ -248,8 +223,6 @@ def _browse(home: "Home", link: str) -> None:
     import html
     import tempfile
     import webbrowser
-
-    from butlers.errors import Unavailable
 
     handle, name = tempfile.mkstemp(suffix=".html", dir=home.invitations_directory)
     with open(handle, "w", encoding="utf-8") as page:

@@ -9,9 +9,11 @@ from butlers.interfaces.cli.options import (
     ButlerOption,
     HomeOption,
     JsonOption,
+    LowTrustOption,
     example,
-    existing_home,
+    find_home,
     home_of,
+    run,
 )
 from butlers.interfaces.cli.output import show_json, when
 
@@ -39,9 +41,7 @@ def new(
     expires: Annotated[
         str, typer.Option(help="When it expires: 12h, 90d, 8w or a date such as 2030-12-31.")
     ] = "",
-    low_trust: Annotated[
-        bool, typer.Option("--low-trust", help="Trust its holder's statements less than yours.")
-    ] = False,
+    low_trust: LowTrustOption = False,
     scope: Annotated[
         list[str] | None,
         typer.Option(
@@ -51,8 +51,6 @@ def new(
     home: HomeOption = None,
 ) -> None:
     """Make a token. It is printed once, on the last line; only its hash is stored."""
-    import asyncio
-
     from butlers.auth.tokens import TokenGrant, expiry, new_token
     from butlers.clock import utc_now
     from butlers.host.home_tokens import home_tokens
@@ -61,7 +59,7 @@ def new(
     ends = expiry(expires, now)
     grant = TokenGrant(tenant, note, agent, rights, ends, low_trust, tuple(scope or ()))
     record, token = new_token(butler, grant, now)
-    asyncio.run(home_tokens(located).keep(record))
+    run(home_tokens(located).keep(record))
     whose = f"tenant {tenant}" + (f", agent {agent}" if agent else "")
     limits = f"may {rights}" + (f" until {when(ends)}" if ends else "") + _within(record)
     typer.echo(f"token {record.id} for butler {butler}, {whose}, {limits}; it is not shown again:")
@@ -71,21 +69,16 @@ def new(
 @app.command("list", epilog=example("butlers token list --json"))
 def list_tokens(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """List tokens: tenant, rights, expiry and last use."""
-    import asyncio
-
     from butlers.host.home_tokens import home_tokens
 
-    tokens = asyncio.run(home_tokens(existing_home(home)).list_all())
-    known = [(token.record, token.used_at) for token in tokens]
+    tokens = run(home_tokens(find_home(home).checked()).list_all())
     if as_json:
-        show_json(
-            [record.shown() | {"last_used_at": used and used.isoformat()} for record, used in known]
-        )
+        show_json([token.record.shown() | {"last_used_at": token.used_at} for token in tokens])
         return
-    if not known:
+    if not tokens:
         typer.echo("no tokens yet; make one with: butlers token new --butler NAME --tenant T")
-    for record, used in known:
-        typer.echo("\t".join(_columns(record, used)).rstrip())
+    for token in tokens:
+        typer.echo("\t".join(_columns(token.record, token.used_at)).rstrip())
 
 
 def _columns(record: "TokenRecord", used: "datetime | None") -> list[str]:
@@ -109,9 +102,7 @@ def revoke(
 
     With several daemons this takes up to two seconds.
     """
-    import asyncio
-
     from butlers.host.home_tokens import home_tokens
 
-    record = asyncio.run(home_tokens(existing_home(home)).revoke_anywhere(token_id))
+    record = run(home_tokens(find_home(home).checked()).revoke_anywhere(token_id))
     typer.echo(f"token {record.id} for butler {record.butler}, tenant {record.tenant} is revoked")
