@@ -25,8 +25,7 @@ create table index_memories (
   past boolean not null default false,
   primary key (tenant_id, doc),
   constraint index_memories_memory unique (tenant_id, memory_type, memory_id),
-  constraint index_memories_memory_type check (memory_type in ('episode', 'fact', 'rule')),
-  constraint index_memories_tenant_named check (tenant_id <> '')
+  constraint index_memories_memory_type check (memory_type in ('episode', 'fact', 'rule'))
 ) with (fillfactor = 85);
 create index index_memories_session on index_memories (tenant_id, session_id, place)
 where session_id is not null;
@@ -40,8 +39,7 @@ create table index_words (
   doc bigint not null,
   impact real not null,
   place smallint not null,
-  primary key (tenant_id, word, doc) include (impact, place),
-  constraint index_words_tenant_named check (tenant_id <> '')
+  primary key (tenant_id, word, doc) include (impact, place)
 );
 create index index_words_sampled on index_words (tenant_id, word) include (doc, impact)
 where hashint8(doc) & 31 = 0;
@@ -54,8 +52,7 @@ create table index_vectors (
   version_id uuid not null,
   doc bigint not null,
   embedding halfvec(384) storage main not null,
-  primary key (tenant_id, version_id, doc),
-  constraint index_vectors_tenant_named check (tenant_id <> '')
+  primary key (tenant_id, version_id, doc)
 );
 create index index_vectors_nearest on index_vectors using hnsw (embedding halfvec_cosine_ops)
 with (m = 24, ef_construction = 128);
@@ -65,8 +62,7 @@ with (m = 24, ef_construction = 128);
 create table index_names (
   tenant_id text not null,
   name text not null,
-  primary key (tenant_id, name),
-  constraint index_names_tenant_named check (tenant_id <> '')
+  primary key (tenant_id, name)
 );
 
 -- word_count --
@@ -116,33 +112,22 @@ select tenant_id, 'rule', id, quarantined is null and rule_state(metadata) <> 'f
 from rules;
 grant select on indexed_memories to butlers_runtime;
 
--- indexed_vectors --
--- Every vector of a memory: the one in its row, and those aside that are of another version.
-create or replace view indexed_vectors with (security_invoker = true) as
-select tenant_id, 'episode' as memory_type, id as memory_id, embedding_version_id as version_id,
+-- {kind}: episode, fact, rule --
+-- {vectors_of_{kind}s} --
+-- Every vector of one kind: those in the rows, and those aside that are of another version.
+select tenant_id, '{kind}' as memory_type, id as memory_id, embedding_version_id as version_id,
   embedding
-from episodes where embedding_version_id is not null
+from {kind}s where embedding_version_id is not null
 union all
-select v.tenant_id, 'episode', v.episode_id, v.embedding_version_id, v.embedding
-from episode_vectors v
-join episodes m on m.tenant_id = v.tenant_id and m.id = v.episode_id
+select v.tenant_id, '{kind}', v.{kind}_id, v.embedding_version_id, v.embedding
+from {kind}_vectors v
+join {kind}s m on m.tenant_id = v.tenant_id and m.id = v.{kind}_id
   and m.embedding_version_id is distinct from v.embedding_version_id
-union all
-select tenant_id, 'fact', id, embedding_version_id, embedding
-from facts where embedding_version_id is not null
-union all
-select v.tenant_id, 'fact', v.fact_id, v.embedding_version_id, v.embedding
-from fact_vectors v
-join facts m on m.tenant_id = v.tenant_id and m.id = v.fact_id
-  and m.embedding_version_id is distinct from v.embedding_version_id
-union all
-select tenant_id, 'rule', id, embedding_version_id, embedding
-from rules where embedding_version_id is not null
-union all
-select v.tenant_id, 'rule', v.rule_id, v.embedding_version_id, v.embedding
-from rule_vectors v
-join rules m on m.tenant_id = v.tenant_id and m.id = v.rule_id
-  and m.embedding_version_id is distinct from v.embedding_version_id;
+
+-- indexed_vectors --
+-- Every vector of every memory.
+create or replace view indexed_vectors with (security_invoker = true) as
+{vectors_of_episodes} union all {vectors_of_facts} union all {vectors_of_rules};
 grant select on indexed_vectors to butlers_runtime;
 
 -- last_position --

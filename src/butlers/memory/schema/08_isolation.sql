@@ -1,6 +1,6 @@
 -- own_tenant --
 -- Row-level security: a tenant's rows exist only for a transaction that has proved the tenant.
--- Every row names a tenant (the tables of the index say so themselves).
+-- Every row names a tenant.
 do $$
 declare
   name text;
@@ -18,11 +18,9 @@ begin
       'with check (tenant_id = (select proven_tenant()))', name
     );
     execute format('grant select on %I to butlers_runtime', name);
-    if name not like 'index%' then
-      execute format(
-        'alter table %1$I add constraint %1$s_tenant_named check (tenant_id <> '''')', name
-      );
-    end if;
+    execute format(
+      'alter table %1$I add constraint %1$s_tenant_named check (tenant_id <> '''')', name
+    );
   end loop;
 end
 $$;
