@@ -57,7 +57,7 @@ async def server() -> AsyncIterator[DatabaseServer]:
 async def served(server: DatabaseServer, machine: Machine) -> AsyncIterator[Butler]:
     """The butler as a daemon of this machine serves it."""
     settings = butler_settings(server.home, "general")
-    butler = Butler(settings, server, clock=machine.clock, witness=machine.witness)
+    butler = Butler(settings, server, clock=machine.clock, clock_sources=machine.clock_sources)
     await butler.start()
     try:
         yield butler

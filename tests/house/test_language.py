@@ -16,7 +16,7 @@ PARTICIPLES = {
     "place", "placed", "known", "seen", "given",
 }  # fmt: skip
 METAPHORS = {
-    "wall", "door", "desk", "seat", "hands", "sight", "witness", "heir", "rivals", "arrivals",
+    "wall", "door", "desk", "seat", "hands", "sight", "clock_sources", "heir", "rivals", "arrivals",
     "household", "glance", "anchoring", "legs",
 }  # fmt: skip
 # Modules of one name in several packages: the same subject, at another layer.

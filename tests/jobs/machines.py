@@ -19,12 +19,12 @@ class Machine:
     is_synchronised: bool = False
 
     @property
-    def witness(self) -> ClockSources:
+    def clock_sources(self) -> ClockSources:
         return ClockSources(lambda: self.boot, lambda: self.seconds, lambda: self.is_synchronised)
 
     def watch(self, database: Database) -> ClockWatch:
         """As a process that starts now would have it."""
-        return ClockWatch(lambda: database, self.clock, self.witness)
+        return ClockWatch(lambda: database, self.clock, self.clock_sources)
 
     def passes(self, **span: float) -> None:
         """Time goes on while the machine runs."""

@@ -133,15 +133,15 @@ async def test_looking_puts_nothing_on_record(
 
 
 def test_the_machine_itself_can_be_asked() -> None:
-    witness = clock_sources_of(utc_now)
-    assert witness.boot() == witness.boot() != ""
-    assert 0 < witness.seconds() <= witness.seconds()
-    assert witness.is_synchronised() in (True, False)
+    clock_sources = clock_sources_of(utc_now)
+    assert clock_sources.boot() == clock_sources.boot() != ""
+    assert 0 < clock_sources.seconds() <= clock_sources.seconds()
+    assert clock_sources.is_synchronised() in (True, False)
 
 
 def test_a_clock_that_is_walked_is_its_own_witness(clock: WalkingClock) -> None:
     walked: Callable[[], datetime] = clock
-    witness = clock_sources_of(walked)
-    before = witness.seconds()
+    clock_sources = clock_sources_of(walked)
+    before = clock_sources.seconds()
     clock.advance(days=2)
-    assert witness.seconds() - before == timedelta(days=2).total_seconds()
+    assert clock_sources.seconds() - before == timedelta(days=2).total_seconds()

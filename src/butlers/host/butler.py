@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from butlers.auth.tokens import SessionTokens
-from butlers.clock import Clock, utc_now
+from butlers.clock import Clock, ClockSources, utc_now
 from butlers.db.postgres import Access, Database
 from butlers.db.provision import rewrite_tables
 from butlers.errors import ButlersError, Unavailable
@@ -47,6 +47,7 @@ class Butler:
         clock: Clock = utc_now,
         new_id: NewId = new_id,
         known: Mapping[str, type[Module]] = registry.KNOWN,
+        clock_sources: ClockSources | None = None,
     ) -> None:
         self.settings = settings
         self.name = settings.butler.name
@@ -59,7 +60,7 @@ class Butler:
         self.spending = Spending(lambda: self.database, limits, clock, account, section)
         self._directory = self.home.butler_directory(self.name)
         self.storage = Storage(lambda: self.database)
-        self.clock_watch = ClockWatch(lambda: self.database, clock)
+        self.clock_watch = ClockWatch(lambda: self.database, clock, clock_sources)
         self.limiter = ConcurrencyLimiter()
         model, doubt = model_of(settings, self.spending), self.clock_watch.doubt
         tenant, directory = settings.butler.tenant, self._directory

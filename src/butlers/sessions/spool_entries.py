@@ -203,12 +203,13 @@ def shortfalls(home: Path, now: datetime) -> list[Shortfall]:
 def _alerts(home: Path, now: datetime) -> Iterator[Shortfall]:
     entries, directory = SpoolEntries(home), home / spool.DIRECTORY
     since = now - timedelta(days=RECENT_DAYS)
+    waiting = entries.arrivals()
     yield _set_aside(entries.set_aside_before(), directory)
     remedy = "find out why sessions wait; these are found again while agents keep their transcripts"
     yield _noted("refused", _notes(directory / spool.REFUSED, since), remedy)
     remedy = "`butlers service install` keeps the daemon running; `butlers doctor` checks the rest"
     yield _noted("started without memory", _notes(home / spool.WITHOUT_MEMORY, since), remedy)
-    yield _waiting(entries.arrivals())
+    yield _waiting(waiting)
 
 
 def _waiting(entries: list[Arrival]) -> Shortfall:

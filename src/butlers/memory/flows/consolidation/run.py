@@ -136,9 +136,9 @@ async def _attempt(
 
 async def _complete(model: LanguageModel, prompt: str, reach: Reach) -> str:
     """Return the model's answer; a session that is unavailable is no attempt."""
-    schema = brief_schema() if reach.is_small else answer_schema()
+    wanted = brief_schema() if reach.is_small else answer_schema()
     try:
-        completion = await model.complete(prompt, schema=schema, label=TRIGGER)
+        completion = await model.complete(prompt, schema=wanted, label=TRIGGER)
     except Unavailable as error:
         if isinstance(error, CompletionFailed) and not isinstance(error, NotReached):
             raise
