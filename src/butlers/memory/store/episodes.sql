@@ -23,14 +23,13 @@ select e.id, e.content, e.trust, exists (
     select from {drawn}
     left join facts f on f.tenant_id = :tenant_id and f.id = drawn.id
     left join rules r on r.tenant_id = :tenant_id and r.id = drawn.id
-    where drawn.tenant_id = :tenant_id and drawn.episode_id = e.id and drawn.id <> :id
+    where drawn.episode_id = e.id and drawn.id <> :id
       and (f.validity = 'active' or r.id is not null and is_rule_current(r, null))
   ) as serves
 from episodes e
 where e.tenant_id = :tenant_id and episode_state(e.expires_at, :now, e.quarantined) = 'active'
   and e.id in (
-    select episode_id from {drawn}
-    where tenant_id = :tenant_id and kind = :kind and id = :id
+    select episode_id from {drawn} where kind = :kind and id = :id
   )
 order by e.created_at, e.id
 for update of e

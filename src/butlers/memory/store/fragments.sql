@@ -46,11 +46,12 @@ tenant_id, source_type, source_id, target_type, target_id, relation, created_at
 -- Which memory was drawn from which episode, by its own row or by a link.
 (
     select tenant_id, 'fact' as kind, id, source_episode_id as episode_id from facts
+    where tenant_id = :tenant_id
     union all
-    select tenant_id, 'rule', id, source_episode_id from rules
+    select tenant_id, 'rule', id, source_episode_id from rules where tenant_id = :tenant_id
     union all
     select tenant_id, source_type, source_id, target_id from memory_links
-    where target_type = 'episode' and relation = 'derived_from'
+    where tenant_id = :tenant_id and target_type = 'episode' and relation = 'derived_from'
   ) drawn
 
 -- {others_of_key} --

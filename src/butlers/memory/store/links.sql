@@ -25,7 +25,7 @@ do update set relation = excluded.relation
 insert into memory_links ({link})
 select tenant_id, kind, id, 'episode', episode_id, 'derived_from', :now
 from {drawn}
-where tenant_id = :tenant_id and episode_id = any(:ids)
+where episode_id = any(:ids)
 on conflict do nothing
 
 -- find_sources --

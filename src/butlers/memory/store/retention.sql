@@ -177,17 +177,17 @@ tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined i
 -- {faded_fact} --
 -- A fact with too little confidence left expires.
 validity = case when verdict = 'spent' then 'expired' else validity end,
-  metadata = case verdict
-    when 'fading' then metadata || '{"status": "fading"}'
-    when 'active' then metadata - 'status'
+  metadata = case
+    when verdict = 'fading' then metadata || '{"status": "fading"}'
+    when verdict = 'active' then metadata - 'status'
     else metadata
   end
 
 -- {faded_rule} --
 -- A rule with too little confidence left is forgotten.
-metadata = case verdict
-    when 'spent' then metadata || '{"forgotten": true}'
-    when 'fading' then metadata || '{"status": "fading"}'
+metadata = case
+    when verdict = 'spent' then metadata || '{"forgotten": true}'
+    when verdict = 'fading' then metadata || '{"status": "fading"}'
     else metadata - 'status'
   end
 
