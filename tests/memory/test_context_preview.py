@@ -51,8 +51,10 @@ async def test_each_line_says_why_it_is_there(memory, lineage, stored):
     }  # fmt: skip
     assert episodes["included"][0]["reason"] == "recalled"
     other = await preview_context(memory, ContextQuery("the moons of Jupiter", "general"), lineage)
-    assert [len(part["included"]) for part in other["sections"]] == [0, 0, 1]
-    assert other["sections"][2]["included"][0]["reason"] == "recent"
+    assert [len(part["included"]) for part in other["sections"]] == [0, 0, 0]
+    opening = ContextQuery("the moons of Jupiter", "general", opening=True)
+    opened = await preview_context(memory, opening, lineage)
+    assert opened["sections"][2]["included"][0]["reason"] == "recent"
     assert facts["token_share"] == int(shown["token_budget"] * 0.6)
 
 

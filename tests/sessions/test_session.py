@@ -104,7 +104,9 @@ async def without(owner: asyncpg.Connection, *tables: str):
             await owner.execute(f"alter table {table}_gone rename to {table}")
 
 
-async def run(spawner: Spawner, prompt: str = "What may I cook for Ann?") -> dict[str, Any]:
+async def run(
+    spawner: Spawner, prompt: str = "What may I cook for Ann with her allergy?"
+) -> dict[str, Any]:
     return await spawner.run_prompt("supper", prompt)
 
 
@@ -115,7 +117,7 @@ async def test_a_session_is_given_its_instructions_and_then_its_memories(
     await store_fact(memory, FACT, lineage)
     await run(spawner_of(sessions, directory, model))
     (asked,) = model.asked
-    assert asked["prompt"] == "What may I cook for Ann?"
+    assert asked["prompt"] == "What may I cook for Ann with her allergy?"
     assert asked["label"] == "schedule:supper"
     instructions, _, context = asked["system"].partition("\n\n")
     assert instructions == "Be brief."
@@ -145,7 +147,8 @@ async def test_a_finished_session_is_an_episode_that_expires(
     assert told["episode_id"] == str(row["id"])
     assert told["session_id"] == str(row["session_id"])
     assert row["content"] == (
-        "Request: What may I cook for Ann?\nOutcome: [recalled] I ordered almonds instead."
+        "Request: What may I cook for Ann with her allergy?\n"
+        "Outcome: [recalled] I ordered almonds instead."
     )
     assert row["expires_at"] == row["created_at"] + timedelta(days=7)
     assert (row["tenant_id"], row["butler"]) == ("acme", "project:personal")
@@ -318,7 +321,7 @@ async def test_a_prompt_is_told_what_bears_on_it_and_only_once(
     assert await sessions.relevant(SESSION, "zzz qqq", CALLER) == Injection()
     prompt = "ask before booking a flight"
     told = await sessions.relevant(SESSION, prompt, CALLER)
-    assert "not instructions.\n- Always ask before booking" in told.text
+    assert "## Active Rules\n- Always ask before booking" in told.text
     assert "EpiPen" not in told.text
     assert told.ids == (rule.id,)
     assert await sessions.relevant(SESSION, prompt, CALLER) == Injection()

@@ -157,7 +157,7 @@ class RetrievalConfig(SettingsSection):
         20,
         ge=1,
         le=MAX_LIMIT,
-        description="Facts and rules considered for a context, and results on a page.",
+        description="Fewest facts and rules considered for a context; results on a page.",
     )
     default_mode: Literal["hybrid", "semantic", "keyword"] = Field(
         "hybrid", description="Search mode, unless the caller names one."

@@ -11,20 +11,11 @@ from uuid import UUID
 from butlers.auth.rights import Caller
 from butlers.kernel.lru import LRUCache
 from butlers.memory.flows.consolidation.answer import count_unread
-from butlers.memory.flows.context import Context
+from butlers.memory.flows.context import Context, build_context
 from butlers.memory.flows.history import stored_by
 from butlers.memory.handle import Memory
-from butlers.memory.model import MemoryRef, MemoryType, SearchMode
 from butlers.memory.operations import OperationContext
-from butlers.memory.operations.retrieval import (
-    ANSWERING,
-    ContextInput,
-    SearchInput,
-    context,
-    search,
-)
-from butlers.memory.policy import context as lines
-from butlers.memory.policy.trust import reservations
+from butlers.memory.operations.retrieval import ContextInput, context, context_query
 from butlers.sessions import essence
 from butlers.sessions.essence import store_essence, store_session
 from butlers.sessions.fail_open import forgiven
@@ -39,8 +30,8 @@ MAX_HOOK_CHARACTERS = 9_900
 """What both agents take of an injected text; they cut a longer one."""
 
 PREFACE = "Remembered from earlier sessions; more is found with the memory tools.\n"
-_RELEVANT_LINES = 5
-_KNOWLEDGE = [MemoryType.FACT, MemoryType.RULE]
+PROMPT_TOKENS = 250
+"""How long the memories for one prompt may be, in tokens."""
 _REMEMBERED_SESSIONS, _REMEMBERED_MS = 256, 86_400_000
 
 
@@ -109,15 +100,18 @@ class SessionMemory:
         async def built() -> Injection:
             ctx = await self._desk(caller)
             told = self._told.get(session) or set()
-            near = [one for one in await _near(ctx, prompt) if one["id"] not in told]
-            chosen = near[:_RELEVANT_LINES]
-            if not chosen:
+            params = ContextInput(trigger_prompt=prompt, token_budget=PROMPT_TOKENS)
+            query = replace(
+                await context_query(ctx, params),
+                exclude=frozenset(map(UUID, told)),
+                standing=False,
+            )
+            found = await build_context(ctx.memory, query, ctx.lineage)
+            shown = _memories_in(found)
+            if not shown:
                 return Injection()
-            self._told.set(session, told | {row["id"] for row in chosen})
-            refs = [MemoryRef(MemoryType(row["memory_type"]), UUID(row["id"])) for row in chosen]
-            ctx.memory.uses.count(ctx.lineage.tenant_id, refs, ctx.memory.now())
-            text = f"{PREFACE}{lines.TITLE}{lines.NOTICE}{''.join(map(_line, chosen))}"
-            return Injection(text[:MAX_HOOK_CHARACTERS], tuple(ref.id for ref in refs))
+            self._told.set(session, told | {str(id) for id in shown})
+            return Injection(PREFACE + found.text, shown)
 
         seconds = self._context_seconds
         return await forgiven(
@@ -187,30 +181,6 @@ class SessionMemory:
 def _memories_in(found: Context) -> tuple[UUID, ...]:
     """The memories that stand in a block."""
     return tuple(line.ref.id for some in found.block.included.values() for line in some)
-
-
-async def _near(ctx: OperationContext, prompt: str) -> list[dict[str, Any]]:
-    limit = 2 * _RELEVANT_LINES
-    asked = SearchInput(
-        query=prompt,
-        types=_KNOWLEDGE,
-        scope=ctx.memory.butler,
-        mode=SearchMode.HYBRID,
-        limit=limit,
-        min_relevance=ANSWERING,
-    )
-    found: list[dict[str, Any]] = await search.execute(ctx, asked)
-    return found
-
-
-def _line(row: dict[str, Any]) -> str:
-    """Render one search result as a line of the injected text."""
-    origin = reservations(row)
-    if row["memory_type"] == MemoryType.FACT:
-        fact = (row["subject"], row["predicate"], row["content"])
-        return lines.fact_line(*fact, float(row["effective_confidence"]), origin=origin)
-    maturity, effectiveness = row["maturity"], float(row["effectiveness_score"])
-    return lines.rule_line(row["content"], maturity, effectiveness, origin=origin)
 
 
 def place_name(cwd: str, caller: Caller) -> str:

@@ -12,8 +12,9 @@ from butlers.kernel.words import prepared
 from butlers.memory.candidates import CandidateColumns
 from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Lineage, MemoryType, SearchMode, Then
-from butlers.memory.policy import inputs, question, scopes
+from butlers.memory.policy import inputs, question, ranker, scopes
 from butlers.memory.policy.question import ParsedQuestion
+from butlers.memory.policy.ranker import Ranked
 from butlers.memory.store import search
 from butlers.memory.store.search import (
     NOTHING_AHEAD,
@@ -55,6 +56,12 @@ class Candidates:
     question: ParsedQuestion
     columns: CandidateColumns
     names: Set[str]
+    depth: int
+
+    def ranked(self, columns: CandidateColumns | None = None, limit: int = 0) -> list[Ranked]:
+        """Rank them, or some of them, best first."""
+        chosen = self.columns if columns is None else columns
+        return ranker.rank(chosen, self.question, self.names, max(limit, self.depth)).ranked
 
 
 async def find_candidates(
@@ -107,7 +114,7 @@ async def _search(
     columns = await search.find_candidates(
         memory.database, lineage.tenant_id, index_query, where, limits, ahead
     )
-    return Candidates(parsed, columns, profile.names)
+    return Candidates(parsed, columns, profile.names, depth)
 
 
 async def _search_ahead(

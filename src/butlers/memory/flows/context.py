@@ -3,24 +3,29 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+from uuid import UUID
 
 from butlers.db.postgres import Row
 from butlers.errors import InvalidInput
 from butlers.kernel.token_count import count_tokens
 from butlers.memory import limits
 from butlers.memory.flows import recall
-from butlers.memory.flows.candidates import CandidateQuery, find_candidates
+from butlers.memory.flows.candidates import CandidateQuery, Candidates, find_candidates
 from butlers.memory.flows.recall import Recalled, RecalledRows
 from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Lineage, MemoryRef, MemoryType, Then
 from butlers.memory.policy import context, scopes
 from butlers.memory.policy.context import Block, ContextLine, ContextSection, Offer
+from butlers.memory.policy.excerpt import ExcerptOf, without_repeats
+from butlers.memory.policy.ranker import Ranked
 from butlers.memory.policy.trust import order_rules_by_trust, reservations
 from butlers.memory.store import episodes, rules
 
 MAX_BUDGET = 1_000_000
 MAX_STANDING = 50
 _KNOWLEDGE = (MemoryType.FACT, MemoryType.RULE)
+# A line has about so many tokens at least: how many memories are loaded for a budget.
+_TOKENS_PER_LINE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +33,16 @@ class ContextQuery:
     """What a context is built for: a prompt to a butler, within a token budget."""
 
     prompt: str
-    butler: str
+    scope: str | None = None
+    """Which memories may be in it; None for all that the caller sees."""
     token_budget: int | None = None
     then: Then = NOW
     opening: bool = False
     """Whether a session opens: then the nearest memories are included though none answers."""
+    exclude: frozenset[UUID] = frozenset()
+    """Memories that the session has already."""
+    standing: bool = True
+    """Whether standing rules are included whatever the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +81,13 @@ async def build_context(
     budget = default if wanted.token_budget is None else wanted.token_budget
     if not 0 <= budget <= MAX_BUDGET:
         raise InvalidInput(f"token_budget: found {budget}; valid is 0 to {MAX_BUDGET}")
-    butler = scopes.checked("butler", wanted.butler)
+    scope = scopes.checked("butler", wanted.scope) if wanted.scope else None
     least = memory.settings.facts.retrieval_confidence_threshold
-    query = CandidateQuery(wanted.prompt, scope=butler, min_confidence=least, then=wanted.then)
-    recalled = await _recall(memory, query, lineage, gated=not wanted.opening)
-    offers = _offers(memory, recalled, await _load_always_injected(memory, query, lineage))
+    query = CandidateQuery(wanted.prompt, scope=scope, min_confidence=least, then=wanted.then)
+    candidates = await find_candidates(memory, query, lineage, recall.DEPTH)
+    recalled = await _recall(memory, wanted, budget, candidates, lineage)
+    always = await _load_always_injected(memory, wanted, query, lineage)
+    offers = _offers(memory, recalled, always, candidates.columns.header.words)
     block = context.render(offers, budget, context.notice(wanted.then))
     if counted and not wanted.then:
         included = [line.ref for lines in block.included.values() for line in lines]
@@ -85,69 +97,109 @@ async def build_context(
 
 @dataclass(frozen=True, slots=True)
 class _AlwaysInjected:
-    """What is included whatever the prompt: the best rules and the latest episodes."""
+    """What is included whatever the prompt: standing rules, and where a session opens the latest
+    episodes."""
 
     rules: list[Row]
     episodes: list[Row]
 
 
 async def _recall(
-    memory: Memory, query: CandidateQuery, lineage: Lineage, *, gated: bool
+    memory: Memory, wanted: ContextQuery, budget: int, candidates: Candidates, lineage: Lineage
 ) -> list[Recalled]:
-    """Recall what answers the prompt, each type ranked by itself: rules rank lower than facts."""
+    """Recall what answers the prompt, as many as the budget may hold, in the order of recall.
+
+    A prompt that only acknowledges gets nothing. Where a session opens nothing was asked yet: the
+    nearest facts and rules come, and episodes only if they answer.
+    """
+    if candidates.question.acknowledges:
+        return []
     limit = memory.settings.retrieval.default_limit
-    candidates = await find_candidates(memory, query, lineage, max(limit, recall.DEPTH))
-    facts, rules = (recall.best_of(candidates, kind, limit, gated=gated) for kind in _KNOWLEDGE)
-    known = sorted(facts + rules, key=lambda one: -one.relevance)[:limit]
-    past = recall.best_of(candidates, MemoryType.EPISODE, _most_episodes(memory), gated=True)
-    chosen, rows = known + past, RecalledRows(memory, lineage, query.then)
-    recalled = await recall.score(memory, chosen, rows, len(chosen), query.then)
+    most = min(max(limit, budget // _TOKENS_PER_LINE), recall.DEPTH)
+    kinds = set(MemoryType) if memory.settings.context.episodes_share else set(_KNOWLEDGE)
+
+    def is_wanted(one: Ranked) -> bool:
+        return one.ref.type in kinds and one.ref.id not in wanted.exclude
+
+    rows = RecalledRows(memory, lineage, wanted.then)
+    chosen = await recall.choose(
+        candidates, most, rows, lambda ranked: list(filter(is_wanted, recall.answering(ranked)))
+    )
+    if wanted.opening:
+        known = [one for one in candidates.ranked() if one.ref.type in _KNOWLEDGE]
+        chosen = list(filter(is_wanted, known))[:limit] + [
+            one for one in chosen if one.ref.type is MemoryType.EPISODE
+        ]
+    recalled = await recall.score(memory, chosen, rows, most, wanted.then)
     return [one for one in recalled if not one.row.get("outdated_by")]
 
 
 async def _load_always_injected(
-    memory: Memory, query: CandidateQuery, lineage: Lineage
+    memory: Memory, wanted: ContextQuery, query: CandidateQuery, lineage: Lineage
 ) -> _AlwaysInjected:
     """Load them; no rules where the query asks what was believed then, which nobody recorded."""
     then, times = query.then, {"now": memory.now(), "scope": query.scope}
+    most_rules = MAX_STANDING if wanted.standing and not then.known_at else 0
+    most_episodes = _most_episodes(memory) if wanted.opening else 0
+    if not most_rules and not most_episodes:
+        return _AlwaysInjected([], [])
     async with memory.transaction(lineage) as tx:
         standing = await rules.find_current(
-            tx, **times, least=query.min_confidence, limit=0 if then.known_at else MAX_STANDING
+            tx, **times, least=query.min_confidence, limit=most_rules
         )
-        recent = await episodes.find_recent(
-            tx, **times, **asdict(then), limit=_most_episodes(memory)
-        )
-    return _AlwaysInjected(standing, recent)
+        recent = await episodes.find_recent(tx, **times, **asdict(then), limit=most_episodes)
+    return _AlwaysInjected(
+        [row for row in standing if row["id"] not in wanted.exclude],
+        [row for row in recent if row["id"] not in wanted.exclude],
+    )
 
 
 def _most_episodes(memory: Memory) -> int:
     return limits.MAX_CONTEXT_EPISODES if memory.settings.context.episodes_share else 0
 
 
-def _offers(memory: Memory, recalled: Sequence[Recalled], always: _AlwaysInjected) -> list[Offer]:
+def _offers(
+    memory: Memory,
+    recalled: Sequence[Recalled],
+    always: _AlwaysInjected,
+    words: Sequence[str],
+) -> list[Offer]:
     """Offer each section its lines: what answers first, then what is always included."""
     shares = memory.settings.context
+    past = [one for one in recalled if one.ref.type is MemoryType.EPISODE]
+    different = {past[n].ref for n in without_repeats([one.row["content"].lower() for one in past])}
+    shown = [one for one in recalled if one.ref in different or one.ref.type in _KNOWLEDGE]
+    orders = {one.ref.id: order for order, one in enumerate(shown)}
+    rows = {kind: [one.row for one in shown if one.ref.type is kind] for kind in MemoryType}
     known = {one.ref.id for one in recalled}
-    rows = {kind: [one.row for one in recalled if one.ref.type is kind] for kind in MemoryType}
     rules = rows[MemoryType.RULE] + [row for row in always.rules if row["id"] not in known]
     # Recalled rules come by score, and sorting is stable: by maturity, then by score.
     rules.sort(key=lambda row: context.maturity_order(row["maturity"]))
     rules = order_rules_by_trust(rules)
-    past = rows[MemoryType.EPISODE] + [row for row in always.episodes if row["id"] not in known]
+    latest = [row for row in always.episodes if row["id"] not in known]
     return [
         Offer(
-            ContextSection.FACTS, shares.facts_share, [_fact(row) for row in rows[MemoryType.FACT]]
+            ContextSection.FACTS,
+            shares.facts_share,
+            [_fact(row, orders[row["id"]]) for row in rows[MemoryType.FACT]],
         ),
-        Offer(ContextSection.RULES, shares.rules_share, [_rule(row) for row in rules]),
+        Offer(
+            ContextSection.RULES,
+            shares.rules_share,
+            [_rule(row, orders.get(row["id"], context.LAST)) for row in rules],
+        ),
         Offer(
             ContextSection.EPISODES,
             shares.episodes_share,
-            [_episode(row) for row in past[: _most_episodes(memory)]],
+            [
+                _episode(row, orders.get(row["id"], context.LAST), words)
+                for row in rows[MemoryType.EPISODE] + latest
+            ],
         ),
     ]
 
 
-def _fact(row: Row) -> ContextLine:
+def _fact(row: Row, order: int) -> ContextLine:
     text = context.fact_line(
         row["subject"],
         row["predicate"],
@@ -155,19 +207,25 @@ def _fact(row: Row) -> ContextLine:
         row["effective_confidence"],
         origin=reservations(row),
     )
-    return ContextLine(MemoryRef(MemoryType.FACT, row["id"]), text)
+    return ContextLine(MemoryRef(MemoryType.FACT, row["id"]), text, order)
 
 
-def _rule(row: Row) -> ContextLine:
+def _rule(row: Row, order: int) -> ContextLine:
     said = row["content"], row["maturity"], row["effectiveness_score"]
     text = context.rule_line(*said, origin=reservations(row))
-    return ContextLine(MemoryRef(MemoryType.RULE, row["id"]), text)
+    return ContextLine(MemoryRef(MemoryType.RULE, row["id"]), text, order)
 
 
-def _episode(row: Row) -> ContextLine:
-    ref = MemoryRef(MemoryType.EPISODE, row["id"])
-    text = context.episode_line(row["content"], row["created_at"], origin=reservations(row))
-    return ContextLine(ref, text)
+def _episode(row: Row, order: int, words: Sequence[str]) -> ContextLine:
+    said_at = row["said_at"] or row["created_at"]
+    text = context.episode_line(
+        row["content"],
+        said_at,
+        row["author"],
+        origin=reservations(row),
+        cut=ExcerptOf(words, order),
+    )
+    return ContextLine(MemoryRef(MemoryType.EPISODE, row["id"]), text, order)
 
 
 async def preview_context(memory: Memory, wanted: ContextQuery, lineage: Lineage) -> dict[str, Any]:

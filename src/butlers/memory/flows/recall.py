@@ -34,6 +34,8 @@ MAX_HARM = 20
 """How many reasons for harm come with a rule; an explanation has more."""
 _SPARE = 4
 """How many times the limit is read, so that memories in doubt can be replaced by others."""
+DEFAULT_LIMIT, MANY_LIMIT = 10, 50
+"""How many memories are returned unless the caller says: to a question that wants many, more."""
 DEFAULT_IMPORTANCE = 5.0
 """The importance of a rule, which has none of its own."""
 Choice = Callable[[Sequence[Ranked]], Sequence[Ranked]]
@@ -105,11 +107,10 @@ async def search_memories(
     inputs.checked_number("min_relevance", min_relevance, 0, 1)
     rows = RecalledRows(memory, lineage, query.then)
     if mode is SearchMode.HYBRID:
-        ranked = await _choose(
-            memory,
-            query,
+        candidates = await find_candidates(memory, query, lineage, max(limit, DEPTH))
+        ranked = await choose(
+            candidates,
             limit,
-            lineage,
             rows,
             lambda all: [one for one in all if one.relevance >= min_relevance],
         )
@@ -129,7 +130,7 @@ async def search_memories(
 async def recall(
     memory: Memory,
     query: CandidateQuery,
-    limit: int,
+    limit: int | None,
     lineage: Lineage,
     *,
     counted: bool = True,
@@ -137,19 +138,18 @@ async def recall(
 ) -> list[Recalled]:
     """Return the most relevant memories that answer, by their composite score.
 
-    They count as used, unless `counted` is false or the query asks about the past. Where nothing
+    Without a limit, ten, and up to fifty for a question that wants many. They count as used,
+    unless `counted` is false or the query asks about the past. Where nothing
     answers, or only outdated episodes do, nothing is returned; `nearest` returns the one memory
     that comes nearest then.
     """
-    inputs.checked_limit(limit, limits.MAX_LIMIT)
+    if limit is not None:
+        inputs.checked_limit(limit, limits.MAX_LIMIT)
     rows = RecalledRows(memory, lineage, query.then)
-    chosen = await _choose(
-        memory,
-        query,
-        limit,
-        lineage,
-        rows,
-        lambda ranked: [one for one in ranked if one.relevance > 0] or ranked[:nearest],
+    candidates = await find_candidates(memory, query, lineage, max(limit or MANY_LIMIT, DEPTH))
+    limit = limit or (MANY_LIMIT if candidates.question.wants_many else DEFAULT_LIMIT)
+    chosen = await choose(
+        candidates, limit, rows, lambda ranked: answering(ranked) or ranked[:nearest]
     )
     recalled = await score(memory, chosen, rows, limit, query.then)
     current = [one for one in recalled if may_answer(one.row)]
@@ -162,36 +162,22 @@ async def recall(
     return [replace(one, row=_used(one.row, now)) for one in recalled]
 
 
-def best_of(candidates: Candidates, kind: MemoryType, limit: int, *, gated: bool) -> list[Ranked]:
-    """Rank the candidates of one type by themselves; gated, keep only those that surely answer.
-
-    What is injected unasked must come nearer to the best than recall requires.
-    """
-    columns = candidates.columns.only(kind)
-    ranked = ranker.rank(columns, candidates.question, candidates.names, max(limit, DEPTH)).ranked
-    sure = [one for one in ranked if one.relevance > 0 and one.behind <= ranker.LEAST_REACH]
-    return (sure if gated else ranked)[:limit]
+def answering(ranked: Sequence[Ranked]) -> Sequence[Ranked]:
+    """Choose what passes the gate."""
+    return [one for one in ranked if one.relevance > 0]
 
 
-async def _choose(
-    memory: Memory,
-    query: CandidateQuery,
-    limit: int,
-    lineage: Lineage,
-    rows: RecalledRows,
-    choice: Choice,
+async def choose(
+    candidates: Candidates, limit: int, rows: RecalledRows, choice: Choice
 ) -> list[Ranked]:
     """Rank the candidates of a query and choose among them; outdated episodes come last.
 
     The others are ranked anew without them: an outdated episode may come so near that it hides
     what replaced it.
     """
-    depth = max(limit, DEPTH)
-    candidates = await find_candidates(memory, query, lineage, depth)
     columns, outdated = candidates.columns, list[Ranked]()
     while True:
-        ranked = ranker.rank(columns, candidates.question, candidates.names, depth).ranked
-        chosen = choice(ranked)[: _SPARE * limit]
+        chosen = choice(candidates.ranked(columns, limit))[: _SPARE * limit]
         await rows.load([one.ref for one in chosen], limit)
         gone = [one for one in chosen if not may_answer(rows.loaded.get(one.ref, {}))]
         if not gone:

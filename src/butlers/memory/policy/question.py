@@ -5,9 +5,11 @@ search works without it.
 """
 
 import re
+import tomllib
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from pathlib import Path
 
 from rapidfuzz.distance import OSA
 
@@ -41,6 +43,10 @@ _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 # Whoever pastes a document does not ask for the dates in it.
 _LONGEST_DATED = 400
 _SHORTEST_MISSPELT = 5
+_FORMS = tomllib.loads(Path(__file__).with_name("question_forms.toml").read_text("utf-8"))
+_MANY = re.compile("|".join(_FORMS["many"]), re.IGNORECASE)
+_ACKNOWLEDGING = frozenset(_FORMS["acknowledging"])
+_LONGEST_ACKNOWLEDGING = 6
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？؟])\s*")
 _ASKS = re.compile("[?？؟]")
 
@@ -85,6 +91,10 @@ class ParsedQuestion:
     wants_latest: bool
     told: float
     """How much of it asks nothing: 0 for a bare question, near 1 for a turn of a conversation."""
+    wants_many: bool = False
+    """Whether it wants a list or a count."""
+    acknowledges: bool = False
+    """Whether it only says yes, thanks or go on."""
 
 
 def by_every_name(text: str, called: Mapping[str, str]) -> str:
@@ -112,7 +122,14 @@ def read(text: str, names: Set[str], now: datetime) -> ParsedQuestion:
         _when(text, now.date()),
         _LATEST.search(text) is not None,
         statements / (sum(map(len, sentences)) or 1),
+        _MANY.search(text) is not None,
+        _acknowledges(text),
     )
+
+
+def _acknowledges(text: str) -> bool:
+    words = re.findall(r"[\w'’]+", text.lower().replace("’", "'"))
+    return 0 < len(words) <= _LONGEST_ACKNOWLEDGING and _ACKNOWLEDGING.issuperset(words)
 
 
 def _named(text: str, names: Set[str]) -> list[tuple[tuple[int, int], str]]:

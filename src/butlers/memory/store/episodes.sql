@@ -56,7 +56,7 @@ returning consolidation_status
 -- find_recent --
 -- The newest active episodes of some scopes that are not outdated; of a time, those known then.
 with newest as materialized (
-  select id, content, importance, created_at, origin, trust
+  select id, content, importance, created_at, said_at, author, origin, trust
   from episodes
   where tenant_id = :tenant_id and is_named_scope(butler, :scope) and quarantined is null
     and episode_state(expires_at, coalesce(:known_at::timestamptz, :now)) <> 'expired'
@@ -65,7 +65,7 @@ with newest as materialized (
   order by created_at desc, id
   limit 4 * :limit::integer
 )
-select id, content, importance, created_at, origin, trust
+select id, content, importance, created_at, said_at, author, origin, trust
 from newest
 where outdated_by(:tenant_id, id, :now, :as_of, :known_at) is null
 order by created_at desc, id
