@@ -94,7 +94,7 @@ async def _ask(memory: Memory, store: sets.Store, strangers: Sequence[str], aske
     """Every question of a store as it grows, and those of strangers in between."""
     latest, done = sets.latest_of(store), 0
     each = len(strangers) / max(len(store.questions), 1)
-    async for question in store.told(memory):
+    async for question in store.ask_in_order(memory):
         there = sets.asking(memory, question, latest)
         gold = set(question["gold"])
         done += 1

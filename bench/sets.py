@@ -2,6 +2,7 @@
 
 A set is a directory with `memories.jsonl` (store, id, order, session, date, speaker, text) and
 `queries.jsonl` (store, id, type, text, gold, and where it matters `asked` or `before_session`).
+A memory is an episode unless its `kind` says "rule" or "fact" (with subject, predicate, content).
 """
 
 import json
@@ -15,9 +16,9 @@ from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
-from butlers.memory.flows import remember
+from butlers.memory.flows.batch import store_batch
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, NewEpisode, NewFact
+from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule
 
 OWN = Path(__file__).with_name("stores")
 """Sets that are part of this repository."""
@@ -40,15 +41,15 @@ class Store:
     memories: list[Line]
     questions: list[Line]
     ids: dict[str, str] = field(default_factory=dict)
-    """What the memory calls each of its memories, and what the set does."""
+    """The id of each stored memory, and its id in the set."""
 
     @property
     def lineage(self) -> Lineage:
         """Each store is a tenant of its own."""
         return Lineage(self.name)
 
-    async def told(self, memory: Memory) -> AsyncIterator[Line]:
-        """Every question in the order of sessions, stored before it what existed by then."""
+    async def ask_in_order(self, memory: Memory) -> AsyncIterator[Line]:
+        """Yield each question by session, after storing what existed by then."""
         for question in sorted(self.questions, key=lambda q: q.get("before_session", math.inf)):
             await self.fill(memory, question.get("before_session", math.inf))
             yield question
@@ -62,31 +63,35 @@ class Store:
         await self._store(memory, order)
 
     async def _store(self, memory: Memory, lines: Sequence[Line]) -> None:
-        for line in lines:
-            kept = await remember.store_episode(memory, episode(line), self.lineage)
-            self.ids[str(kept.id)] = line["id"]
+        batch = await store_batch(memory, [new_memory(line) for line in lines], self.lineage)
+        for line, result in zip(lines, batch.results, strict=True):
+            if result.stored is None:
+                raise ValueError(f"{self.name}/{line['id']} is not stored: {result.error}")
+            self.ids[str(result.stored.id)] = line["id"]
+
+
+def new_memory(line: Line) -> NewEpisode | NewFact | NewRule:
+    """Make a memory of a set what it is: a fact, a rule, or an episode."""
+    if line.get("kind") == "fact":
+        about = line["subject"], line["predicate"], line["content"]
+        return NewFact(*about, author=line["speaker"] or None, said_at=instant(line["date"]))
+    if line.get("kind") == "rule":
+        return NewRule(line["text"], said_at=instant(line["date"]))
+    return episode(line)
 
 
 def episode(line: Line) -> NewEpisode:
-    """A memory of a set as an agent's hook would store it: who, when, in which session, where."""
+    """Make a memory an episode as an agent's hook stores it: who, when, where in which session."""
     who = f"{line['speaker']} ({line['date']}): " if line["speaker"] else ""
-    return NewEpisode(f"{who}{line['text']}", "bench", **_said(line))
-
-
-def fact(line: Line) -> NewFact:
-    """The same as a fact of its own."""
-    text = line["text"][:20_000]
-    return NewFact(line["speaker"] or "note", f"said {line['id']}", text, **_said(line))
-
-
-def _said(line: Line) -> dict[str, Any]:
     session = line["session"]
-    return {
-        "session_id": uuid5(NAMESPACE_OID, f"{line['store']}/{session}") if session else None,
-        "place": line["order"] if session else None,
-        "author": line["speaker"] or None,
-        "said_at": instant(line["date"]),
-    }
+    return NewEpisode(
+        f"{who}{line['text']}",
+        "bench",
+        session_id=uuid5(NAMESPACE_OID, f"{line['store']}/{session}") if session else None,
+        place=line["order"] if session else None,
+        author=line["speaker"] or None,
+        said_at=instant(line["date"]),
+    )
 
 
 def instant(written: str | None) -> datetime | None:
@@ -140,7 +145,10 @@ def parts(store: Store) -> Iterator[Store]:
     places = {line["id"]: place for place, line in enumerate(lines)}
     held = [sorted(places[gold] for gold in q["gold"]) for q in store.questions if q["gold"]]
     for number, size in enumerate(PARTS):
-        around = dice.choice([gold for gold in held if gold[-1] - gold[0] < size])
+        fitting = [gold for gold in held if gold[-1] - gold[0] < size]
+        if not fitting or size >= len(lines):
+            continue
+        around = dice.choice(fitting)
         first = dice.randint(max(around[-1] - size + 1, 0), min(around[0], len(lines) - size))
         some = [{**line, "store": f"{store.name}/{number}"} for line in lines[first : first + size]]
         ids = {line["id"] for line in some}
