@@ -201,7 +201,7 @@ def install_service(show: PrintOption = False, home: HomeOption = None) -> None:
         return
     if homes_served(located) and not service.is_running(manager):
         raise Conflict(
-            f"the butlers of {located.root} were started by hand; `butlers stop` them first"
+            f"the daemon of {located.root} was started by hand; run `butlers stop` first"
         )
     service.install(manager)
     show_line(f"service installed for {located.root}: {manager.file}")
