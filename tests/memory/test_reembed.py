@@ -410,7 +410,9 @@ async def test_one_move_at_a_time(filled, lineage):
 
     third = ThirdToy()
     await start_reembedding(filled, TWO, lineage)
-    with pytest.raises(Conflict, match="re-embedding with toy 2 is in progress; finish or revert it"):
+    with pytest.raises(
+        Conflict, match="re-embedding with toy 2 is in progress; finish or revert it"
+    ):
         await start_reembedding(with_models(filled, ONE, TWO, third), third, lineage)
     assert await states(filled, lineage) == {"1": "current", "2": "building"}
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from butlers.settings.files import HouseSettings
 
 service_app = typer.Typer(
-    help="Keep the butlers running as a systemd or launchd service.", no_args_is_help=True
+    help="Keep the daemon running as a systemd or launchd service.", no_args_is_help=True
 )
 
 
@@ -187,7 +187,7 @@ def _program() -> list[str]:
 
 @service_app.command("install", epilog=example("butlers service install --print"))
 def install_service(show: PrintOption = False, home: HomeOption = None) -> None:
-    """Start the butlers now and at every login; no root needed.
+    """Start the daemon now and at every login; no root needed.
 
     Run it again to update the service.
     """

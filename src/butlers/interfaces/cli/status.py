@@ -82,7 +82,7 @@ def open_pages(
 ) -> None:
     """Print a link that signs you in to the dashboard.
 
-    The link is the last line. It works once, for ten minutes. Only the user who runs the butlers
+    The link is the last line. It works once, for ten minutes. Only the user who runs the daemon
     can make one.
     """
     located = find_home(home)
