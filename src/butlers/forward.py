@@ -111,7 +111,7 @@ class StdioBridge:
             if method in ("initialize", "notifications/initialized"):
                 self._handshake.append(line)
             return
-        self._refuse(f"the butlers of {self._home} are not running; start them with `butlers up`")
+        self._refuse(f"the daemon of {self._home} is not running; start it with `butlers up`")
 
     def _receive(self, connection: socket.socket) -> None:
         """Forward the daemon's messages to the client until the daemon leaves."""
@@ -129,7 +129,9 @@ class StdioBridge:
                 self._write(line)
         if self._socket is connection:
             self._socket = None
-        self._refuse("the butlers stopped before they answered, and may or may not have done it")
+        self._refuse(
+            "the daemon stopped before it answered; the call may have been done, so check first"
+        )
 
     def _refuse(self, reason: str) -> None:
         """Answer every open request with an error."""

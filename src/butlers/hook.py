@@ -144,7 +144,7 @@ def _request(butler: str, home: str, name: str, about: dict[str, Any], starts: b
     """Ask the daemon for context; often empty. _NoContext says why there is none."""
     token = _read(os.path.join(home, "hooks", f"{butler}.token")).strip()
     if not token:
-        raise _NoContext("there was no token for hooks; `butlers connect` makes one")
+        raise _NoContext("the hooks have no token; run `butlers connect`")
     address = _address(home)
     if address is None:
         raise _NoContext(_down(home, starts))
@@ -161,7 +161,7 @@ def _request(butler: str, home: str, name: str, about: dict[str, Any], starts: b
     if unanswered:
         os.unlink(mark)
     if "error" in answer:
-        raise _NoContext(f"the butlers refused: {answer['error']}")
+        raise _NoContext(f"the daemon refused: {answer['error']}")
     context = answer.get("context")
     return context if isinstance(context, str) else ""
 
@@ -169,7 +169,7 @@ def _request(butler: str, home: str, name: str, about: dict[str, Any], starts: b
 def _down(home: str, starts: bool) -> str:
     """Start the daemon if that is wanted; return the reason to note."""
     started = starts and _start(home)
-    return "the butlers were not up" + (", and were started" if started else "")
+    return "the daemon was not running" + (", and was started" if started else "")
 
 
 def _address(home: str) -> tuple[str, int] | None:

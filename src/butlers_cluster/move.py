@@ -281,4 +281,4 @@ async def _compare(
             raise IntegrityViolation(f"{table.name} has {old} rows, and {new} were copied")
     last_events = _SQL["last_events"].text
     if await source.fetch(last_events) != await target.fetch(last_events):
-        raise IntegrityViolation("the copied events end elsewhere than those of the old database")
+        raise IntegrityViolation("the last copied events differ from those of the old database")

@@ -91,7 +91,7 @@ class Replication:
                 # First replace rows of this page that a change brought; then it is another page's.
                 if attempt > 0:
                     await self._apply_changes()
-        raise Unavailable(f"{table.name} cannot be copied: rows clash however often it is tried")
+        raise Unavailable(f"{table.name} cannot be copied: rows still conflict after every retry")
 
     async def _page_end(self, table: TableCopy, after: str | None) -> str | None:
         """Return the key of the next page's last row; None for the last page."""
@@ -133,7 +133,7 @@ class Replication:
             ids = [change["id"] for change in changes]
             await self.source.fetch(*_SQL["delete_changes"].bound(tenants=tenants, ids=ids))
             return len(changes)
-        raise Unavailable("changes cannot be applied: rows clash however often it is tried")
+        raise Unavailable("changes cannot be applied: rows still conflict after every retry")
 
     async def _replace_rows(self, tenants: Sequence[str], keys: dict[str, set[str]]) -> None:
         """Delete the rows with these keys, then copy those that the source still has."""

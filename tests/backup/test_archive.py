@@ -51,7 +51,7 @@ async def test_what_a_backup_holds_and_what_it_must_not(home: Home, tmp_path: Pa
     assert {"home/butlers/general/butler.toml", "home/butlers/general/notes.sqlite"} <= names
     assert not [name for name in names if "lock" in name or "-wal" in name or "hooks" in name]
     assert secret.encode() not in texts
-    with pytest.raises(Conflict, match="there is a file"):
+    with pytest.raises(Conflict, match="exists already"):
         await make(home, made.file)
 
 
@@ -150,14 +150,14 @@ def of_a_later_form(members: dict[str, bytes]) -> None:
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (cut_short, "no whole backup"),
+        (cut_short, "not a complete backup"),
         (without_its_beginning, "is damaged"),
         (with_another_byte, "is damaged"),
         (rewritten(lacking), "home/tokens.json is missing"),
-        (rewritten(with_one_more), "more.txt is not its own"),
-        (rewritten(with_other_words), "butlers.toml is not what was written"),
+        (rewritten(with_one_more), "more.txt is not in its manifest"),
+        (rewritten(with_other_words), "butlers.toml is changed"),
         (rewritten(of_a_later_form), "upgrade butlers first"),
-        (lambda file: file.write_text("diary"), "no whole backup"),
+        (lambda file: file.write_text("diary"), "not a complete backup"),
     ],
 )
 async def test_a_damaged_backup_is_refused_and_leaves_no_home(

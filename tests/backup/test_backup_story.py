@@ -148,7 +148,7 @@ def test_a_butler_is_removed_with_all_it_has_and_the_others_stay(place: Path) ->
     (spool / "kitchen~s1~ab.json").write_text('{"held": ""}')
     with alone(home):
         served = butlers("remove", "kitchen", "--yes", "--home", home.root)
-        assert "are already up" in served.stderr
+        assert "is already running" in served.stderr
     asked = butlers("remove", "kitchen", "--home", home.root, input="n\n")
     assert asked.returncode == 1
     assert "1 facts" in asked.stdout

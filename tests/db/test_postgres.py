@@ -86,7 +86,7 @@ async def test_the_tenant_of_a_statement_is_the_transactions_and_nobody_says_ano
     async with database.transaction("acme") as tx:
         await getattr(tx, method)(SQL["insert"], **entity())
         for tenant in ("rival", "acme"):
-            with pytest.raises(TypeError, match="the transaction says which tenant"):
+            with pytest.raises(TypeError, match="the transaction sets it"):
                 await getattr(tx, method)(SQL["insert"], tenant_id=tenant, **entity("Bo"))
     assert [tuple(row) for row in await owner.fetch("select tenant_id from entities")] == [
         ("acme",)

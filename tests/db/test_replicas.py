@@ -160,7 +160,7 @@ async def test_what_is_no_replica_is_never_read_from(pair: Pair, postgres):
         await until(lambda: len(ctx.memory.database.replica_problems()) == 2)
         first, second = ctx.memory.database.replica_problems().values()
         assert "Connect call failed" in first
-        assert second == "it is no copy of the server of database.url"
+        assert second == "it is not a replica of the server in database.url"
         assert not reads_from_copy(ctx)
         assert await is_found(ctx, "scones")
 

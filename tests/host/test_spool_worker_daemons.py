@@ -131,8 +131,8 @@ def test_a_hook_that_may_starts_the_butlers_and_only_once(tmp_path: Path) -> Non
         try:
             until(lambda: running(home) is not None, 60)
             notes = (home.root / "hooks" / "without-memory.jsonl").read_text()
-            assert notes.count("the butlers were not up, and were started") == 1
-            assert notes.count("the butlers were not up") == 4
+            assert notes.count("the daemon was not running, and was started") == 1
+            assert notes.count("the daemon was not running") == 4
         finally:
             assert butlers("stop", "--home", home.root).returncode == 0
 

@@ -52,7 +52,7 @@ def test_a_home_is_up_while_its_lock_is_held_and_says_where_once_it_is_ready(hom
 
 def test_only_one_serves_a_home_and_is_still_known_after_another_tried(home: Home) -> None:
     with status.alone(home):
-        with pytest.raises(Conflict, match="already up"), status.alone(home):
+        with pytest.raises(Conflict, match="already running"), status.alone(home):
             pass
         assert status.process_of(home) == os.getpid()
 
@@ -110,7 +110,7 @@ def test_a_home_that_is_just_being_locked_is_said_to_be_starting(home: Home) -> 
     home.lock_file.touch()
     with home.lock_file.open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(Unavailable, match="just starting"):
+        with pytest.raises(Unavailable, match="is starting"):
             status.process_of(home)
 
 

@@ -97,7 +97,7 @@ def test_a_later_start_shows_no_token(home: Home) -> None:
 
 def test_what_keeps_a_home_from_starting_is_told_apart(home: Home) -> None:
     with up(home) as daemon:
-        assert "are already up" in refusal(home, "--port", 0)
+        assert "is already running" in refusal(home, "--port", 0)
         assert daemon.health() == 200
         assert daemon.running["pid"] == daemon.process.pid
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -57,7 +57,7 @@ def test_status_and_doctor_say_what_failed_why_and_what_to_do(daemon: Daemon, ho
     found = json.loads(told.stdout)["butlers"]
     assert found["kitchen"]["status"] == "failed"
     assert "server.port: found -1" in found["kitchen"]["error"]
-    assert "fix the file and restart the butlers" in found["kitchen"]["error"]
+    assert "fix the file and restart the daemon" in found["kitchen"]["error"]
     assert found["general"]["status"] == "unwell"
     assert found["general"]["modules"]["memory"]["status"] == "ok"
     assert found["general"]["modules"]["notebook"]["status"] == "failed"

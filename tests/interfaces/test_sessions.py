@@ -297,7 +297,7 @@ def test_a_daemon_that_is_killed_leaves_a_session_that_was_interrupted() -> None
             first.kill()
             _, complaint = asked.communicate(timeout=60)
             assert asked.returncode == 1
-            assert "the butlers stopped before they answered" in complaint
+            assert "the daemon stopped before it answered" in complaint
             assert house.sessions()[0]["outcome"] == "running"
         with up(home) as second:
             (session,) = house.sessions()

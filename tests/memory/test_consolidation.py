@@ -342,7 +342,9 @@ async def test_only_what_was_shown_may_be_touched(memory, lineage, stranger, own
     before = sorted(row[0] for row in await owner.fetch(memories))
     report = await run_consolidation(memory, ScriptedModel(said), lineage)
     assert sorted(row[0] for row in await owner.fetch(memories)) == before
-    assert len(report.errors) == 10 and all("was not shown" in error for error in report.errors)
+    assert len(report.errors) == 10 and all(
+        "was not in the prompt" in error for error in report.errors
+    )
     assert (report.facts_created, report.facts_updated, report.confirmations_made) == (1, 0, 0)
 
 
@@ -356,7 +358,7 @@ async def test_a_new_fact_replaces_nothing_the_prompt_did_not_show(memory, linea
         return answer(new_facts=[fact("Ann", "likes", "tea"), fact("Bob", "likes", "rum")])
 
     report = await run_consolidation(memory, ScriptedModel(meanwhile), lineage)
-    assert len(report.errors) == 1 and "was not shown" in report.errors[0]
+    assert len(report.errors) == 1 and "was not in the prompt" in report.errors[0]
     assert await active_facts(owner) == {
         ("Ann", "likes", "coffee, since today"), ("Bob", "likes", "rum")
     }  # fmt: skip
@@ -376,8 +378,8 @@ async def test_a_target_that_is_gone_meanwhile_is_left_alone(memory, lineage, ow
 
     report = await run_consolidation(memory, ScriptedModel(meanwhile), lineage)
     assert [error.split(": ")[-1] for error in report.errors] == [
-        f"fact {target} is not active any more; it was left as it is",
-        f"fact {target} is not in use any more; it was left as it is",
+        f"fact {target} is no longer current; it was not changed",
+        f"fact {target} is no longer current; it was not changed",
     ]
     assert await active_facts(owner) == set() and report.rules_created == 1
 

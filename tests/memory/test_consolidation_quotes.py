@@ -93,7 +93,7 @@ def test_a_rule_asks_for_something():
     found = quoted("User: not sure yet, back later", new_rules=[{"content": "back later"}])
     assert found.new_rules == ()
     assert found.parse_errors == (
-        "new_rules[0]: content: the passage that says it asks for nothing",
+        "new_rules[0]: content: the passage that says it gives no instruction",
     )
 
 

@@ -151,7 +151,7 @@ async def test_the_database_refuses_every_other_edge(memory, lineage, owner, bef
         (RuntimeError("content of the episode"), "unexpected RuntimeError"),
         (
             answer(confirmations=["00000000-0000-4000-8000-000000000009"]),
-            "memory 00000000-0000-4000-8000-000000000009 was not shown",
+            "memory 00000000-0000-4000-8000-000000000009 was not in the prompt",
         ),
         (answer(new_facts=[{"subject": "Ann"}]), "new_facts[0]: predicate: must be a text"),
     ],

@@ -523,7 +523,7 @@ async def test_a_merge_is_taken_back_after_later_writes(
     before[1]["metadata"]["age"] = 41
     assert after == before
     assert await differences(owner) == []
-    with pytest.raises(Conflict, match="no part of a merge"):
+    with pytest.raises(Conflict, match="no merge that can be undone"):
         await unmerge_entities(memory, source, lineage)
     # What can be merged again can be parted again.
     await merge_entities(memory, source, target, lineage)

@@ -78,7 +78,7 @@ async def test_what_is_being_settled_is_forgotten_afterwards(
         async with waiting(owner, forget.forget_memory(memory, "fact", id, lineage)) as forgetting:
             pass
     assert await asyncio.wait_for(forgetting, 30)
-    with pytest.raises(NotFound, match="no conflict"):
+    with pytest.raises(NotFound, match="no open conflict"):
         await conflicts.settle(memory, conflict, Settlement.NEWER, lineage)
 
 
@@ -109,5 +109,5 @@ async def test_two_people_decide_a_proposal_one_after_the_other(memory, lineage,
         ):
             pass
     assert await asyncio.wait_for(declining, 30)
-    with pytest.raises(NotFound, match="no proposal"):
+    with pytest.raises(NotFound, match="no open proposal"):
         await accept(memory, proposal["id"], lineage)

@@ -82,7 +82,7 @@ async def test_what_cannot_be_brought_in_names_its_line_and_leaves_nothing(
 ):
     await fill(memory, lineage, owner, clock)
     rows = lines(await told(memory, lineage))
-    with pytest.raises(Conflict, match=r"line \d+: .*clashes"):
+    with pytest.raises(Conflict, match=r"line \d+: .*conflicts"):
         await portable.bring(memory, rows, replace(stranger, tenant_id="second"))
     await empty(owner)
     fact = next(one for one in rows if one.kind == "fact")
@@ -92,7 +92,7 @@ async def test_what_cannot_be_brought_in_names_its_line_and_leaves_nothing(
     with pytest.raises(InvalidInput, match="line 99: .*facts_confidence.*nothing was written"):
         await portable.bring(memory, bad, lineage)
     lost = {**fact.row, "entity_id": None, "source_episode_id": str(uuid.uuid4())}
-    with pytest.raises(IntegrityViolation, match="neither the file nor the tenant"):
+    with pytest.raises(IntegrityViolation, match="neither in the file nor in the tenant"):
         await portable.bring(memory, [ImportLine(9, "fact", lost, json.dumps(lost))], lineage)
     assert await told(memory, lineage) == []
 

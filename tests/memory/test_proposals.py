@@ -84,7 +84,7 @@ async def test_what_was_declined_is_not_proposed_again(memory, lineage, owner, r
     for one in (await waiting(memory, lineage)).values():
         assert await decline(memory, one["id"], lineage)
         assert not await decline(memory, one["id"], lineage)
-        with pytest.raises(NotFound, match="no proposal"):
+        with pytest.raises(NotFound, match="no open proposal"):
             await accept(memory, one["id"], lineage)
     await owner.execute("set session_replication_role = replica")
     await owner.execute(
@@ -111,7 +111,7 @@ async def test_a_confirmation_of_what_is_gone_is_refused_and_waits(memory, linea
     _, _, dan = reviewed
     await forget.forget_memory(memory, "fact", dan, lineage)
     found = (await waiting(memory, lineage))["confirmation"]
-    with pytest.raises(NotFound, match="not in use any more"):
+    with pytest.raises(NotFound, match="no longer current"):
         await accept(memory, found["id"], lineage)
     assert "confirmation" in await waiting(memory, lineage)
 

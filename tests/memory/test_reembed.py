@@ -373,7 +373,7 @@ async def test_a_move_under_way_can_be_called_off(filled, lineage, owner):
     assert (report.current, await aside(owner)) == (False, 0)
     assert await states(filled, lineage) == {"1": "current", "2": "aside"}
     assert await nearness(filled, lineage) == by(ONE)
-    with pytest.raises(NotFound, match="no other embedding model is on its way"):
+    with pytest.raises(NotFound, match="no re-embedding is in progress"):
         await finish_reembedding(filled, lineage)
 
 
@@ -410,7 +410,9 @@ async def test_one_move_at_a_time(filled, lineage):
 
     third = ThirdToy()
     await start_reembedding(filled, TWO, lineage)
-    with pytest.raises(Conflict, match="a move to toy 2 is under way; finish it or revert it"):
+    with pytest.raises(
+        Conflict, match="re-embedding with toy 2 is in progress; finish or revert it"
+    ):
         await start_reembedding(with_models(filled, ONE, TWO, third), third, lineage)
     assert await states(filled, lineage) == {"1": "current", "2": "building"}
 
@@ -424,7 +426,9 @@ async def test_vectors_of_another_length_cannot_be_held(filled, lineage):
 
 
 async def test_a_place_that_means_something_else_elsewhere_is_refused(filled, lineage):
-    with pytest.raises(InvalidInput, match="directory: found 'models/toy'; valid is a whole path"):
+    with pytest.raises(
+        InvalidInput, match="directory: found 'models/toy'; valid is an absolute path"
+    ):
         await start_reembedding(filled, TWO, lineage, directory="models/toy")
 
 
@@ -477,7 +481,7 @@ async def test_one_that_cannot_be_moved_keeps_no_other_from_it(filled, lineage, 
     await start_reembedding(both, third, lineage)
     moved = await reembed_all(both, TWO, "mover")
     assert list(moved.done) == ["rival"]
-    assert "a move to toy 3 is under way" in moved.failed["acme"]
+    assert "re-embedding with toy 3 is in progress" in moved.failed["acme"]
 
 
 @pytest.mark.contract("R31.2", "L16")

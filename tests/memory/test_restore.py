@@ -63,7 +63,7 @@ async def test_a_place_that_is_taken_is_a_conflict_that_names_the_holder(memory,
     old = (await store_fact(memory, TEA, lineage)).id
     await forget_memory(memory, "fact", old, lineage)
     new = (await store_fact(memory, NewFact("Ann", "likes", "coffee"), lineage)).id
-    with pytest.raises(Conflict, match=f"fact {new} has taken its place"):
+    with pytest.raises(Conflict, match=f"fact {new} has replaced it"):
         await restore_memory(memory, "fact", old, lineage)
     assert await state(memory, lineage, old) == "retracted"
     await forget_memory(memory, "fact", new, lineage)

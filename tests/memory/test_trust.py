@@ -91,7 +91,7 @@ async def test_less_trusted_waits_where_level_replaces(memory, owner):
     assert await active_facts(owner) == {("Ann", "allergy", "nuts")}
     waiting = await proposals.find_proposals(memory, 10, PERSON)
     assert [one["kind"] for one in waiting] == ["updated_fact", "confirmation"]
-    with pytest.raises(Conflict, match="low trust"):
+    with pytest.raises(Conflict, match="low-trust"):
         await accept_proposal.accept(memory, waiting[0]["id"], LOW)
     await accept_proposal.accept(memory, waiting[0]["id"], PERSON)
     assert await active_facts(owner) == {("Ann", "allergy", "none")}

@@ -217,7 +217,7 @@ async def test_only_a_person_takes_back_and_a_source_must_be_named(memory):
         await undo.undo_source(memory, UndoSource(token="spy"), spy("acme"))
     with pytest.raises(InvalidInput, match="name a token"):
         UndoSource()
-    with pytest.raises(InvalidInput, match="stands alone"):
+    with pytest.raises(InvalidInput, match="give it without"):
         UndoSource(token="spy", episode_id=person("acme").tenant_id)  # type: ignore[arg-type]
 
 

@@ -282,7 +282,7 @@ async def test_a_forgotten_fact_is_restored_to_what_is_left_of_its_time(store, m
     assert await forget.restore_memory(memory, "fact", oslo.id, PERSON)
     assert await lived(owner, "2019-06-01", "2020-06-01", "2021-06-01") == ["", "Rome", "Oslo"]
     madrid = await store(city("Madrid"))
-    with pytest.raises(Conflict, match=f"fact {madrid.id} has taken its place"):
+    with pytest.raises(Conflict, match=f"fact {madrid.id} has replaced it"):
         await forget.restore_memory(memory, "fact", berlin.id, PERSON)
 
 

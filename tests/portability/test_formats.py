@@ -143,7 +143,7 @@ ID = "0b50a9ac-411b-468a-8c3c-622da3bb90c5"
         ([{"butlers_export": {"version": 9}}], "line 1: found version 9"),
         ([HEAD, {"poem": {}}], "line 2: found 'poem'"),
         ([HEAD, {"fact": {"id": ID, "new": 1}}], "line 2: fact has no 'new'"),
-        ([HEAD, {"fact": {"id": "7"}}], "line 2: fact has no id"),
+        ([HEAD, {"fact": {"id": "7"}}], "line 2: fact: its id is missing"),
         ([HEAD, {"fact": []}], "line 2: found '\\[\\]' for fact"),
         ([HEAD, {"a": 1, "b": 2}], "line 2: found b"),
         ([HEAD, 7], "line 2: found b'7"),

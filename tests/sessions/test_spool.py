@@ -265,9 +265,9 @@ def test_a_start_without_memory_is_told_afterwards_with_its_reason(home: Home) -
     run_hook(home, start)
     (told,) = shortfalls(home.root, utc_now())
     assert (told.what, told.count) == ("started without memory", 2)
-    assert "there was no token for hooks" in told.words
+    assert "the hooks have no token" in told.words
     notes = (home.root / spool.WITHOUT_MEMORY).read_text()
-    assert "the butlers were not up" in notes
+    assert "the daemon was not running" in notes
 
 
 def test_a_butler_that_is_slow_or_refuses_is_told_of_too(home: Home, silent_port: int) -> None:
@@ -283,7 +283,7 @@ def test_a_butler_that_is_slow_or_refuses_is_told_of_too(home: Home, silent_port
     assert run_hook(home, start)[0] == ""
     notes = (home.root / spool.WITHOUT_MEMORY).read_text().splitlines()
     refused, slow = (json.loads(note)["why"] for note in notes)
-    assert refused == "the butlers refused: memory failed or took too long"
+    assert refused == "the daemon refused: memory failed or took too long"
     assert slow.startswith("no answer in ")
 
 

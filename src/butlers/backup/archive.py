@@ -122,13 +122,13 @@ class Archive(AbstractContextManager["Archive"]):
             self.manifest = Manifest.model_validate_json(self._zip.read(MANIFEST))
         except (zipfile.BadZipFile, KeyError, ValidationError, EOFError) as error:
             raise InvalidInput(
-                f"{file} is no whole backup ({_brief(error)}); it may have been cut short: take "
+                f"{file} is not a complete backup ({_brief(error)}); it may be truncated: use "
                 "another one"
             ) from None
         if self.manifest.format > FORMAT:
             raise InvalidInput(
-                f"{file} was written by butlers {self.manifest.version}, in a form this version "
-                "does not know; upgrade butlers first"
+                f"{file} was written by butlers {self.manifest.version}, in a format this "
+                "version cannot read; upgrade butlers first"
             )
 
     def __exit__(self, *_: object) -> None:
@@ -138,13 +138,13 @@ class Archive(AbstractContextManager["Archive"]):
         """Read every member; InvalidInput names the first that is missing, changed or unknown."""
         expected, present = set(self.manifest.members), set(self._zip.namelist()) - {MANIFEST}
         for name in sorted(expected ^ present):
-            raise self._damaged(name, "missing" if name in expected else "not its own")
+            raise self._damaged(name, "missing" if name in expected else "not in its manifest")
         for name, member in self.manifest.members.items():
             digest = hashlib.sha256()
             for piece in self.pieces(name):
                 digest.update(piece)
             if digest.hexdigest() != member.sha256:
-                raise self._damaged(name, "not what was written")
+                raise self._damaged(name, "changed: its hash differs")
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """Yield the content of a member in pieces."""

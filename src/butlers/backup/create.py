@@ -57,7 +57,7 @@ async def make(
     """
     began_at = clock()
     if file.exists():
-        raise Conflict(f"there is a file {file} already; name another one")
+        raise Conflict(f"{file} exists already; choose another name")
     house = load_house(home.settings_file, home.butler_files())
     try:
         with _draft_beside(file) as drafts:

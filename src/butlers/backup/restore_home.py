@@ -87,8 +87,8 @@ async def restore(file: Path, home: Home, tell: Tell = print) -> RestoredHome:
         await asyncio.to_thread(_put_in_place, building, home)
         if not same:
             raise Conflict(
-                f"another backup was being restored into {home.root}, which is finished now; for "
-                "this one choose another home with --home DIR"
+                f"an interrupted restore of another backup into {home.root} is complete now; "
+                "restore this backup into another home with --home DIR"
             )
         return RestoredHome(archive.manifest, tuple(_notes(archive.manifest, home)))
 
@@ -99,7 +99,7 @@ async def _prove(archive: Archive) -> None:
     await asyncio.to_thread(archive.check)
     for butler in archive.manifest.databases:
         if not await dump.count_entries(archive.pieces(dump_of(butler))):
-            raise InvalidInput(f"{archive.file}: the database of {butler} has nothing in it")
+            raise InvalidInput(f"{archive.file}: the database of {butler} is empty")
 
 
 def _check_revisions(archive: Archive) -> None:
@@ -110,7 +110,9 @@ def _check_revisions(archive: Archive) -> None:
 
     revisions = [one for stored in archive.manifest.databases.values() for one in stored.revisions]
     if too_old := retired_revisions(registry.branches(), revisions):
-        raise InvalidInput(f"{archive.file} holds a database at {', '.join(too_old)}: {WAY_OUT}")
+        raise InvalidInput(
+            f"{archive.file} has a database of revision {', '.join(too_old)}: {WAY_OUT}"
+        )
     try:
         for revision in revisions:
             head_revision(registry.branches(), revision)
@@ -247,8 +249,8 @@ def _must_be_empty(home: Home) -> None:
     )
     if own:
         raise Conflict(
-            f"{home.root} is not empty, it has {', '.join(own[:4])}: a backup is restored into an "
-            "empty home alone; name one with --home DIR, or move this one away"
+            f"{home.root} is not empty, it has {', '.join(own[:4])}: restore a backup into an "
+            "empty home: choose one with --home DIR, or move this one away"
         )
 
 

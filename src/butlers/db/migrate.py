@@ -29,7 +29,7 @@ async def migrate(
     if newest(branches, wanted) <= set(current):
         return
     if too_old := retired_revisions(branches, current):
-        raise Unavailable(f"the database stands at {', '.join(too_old)}: {WAY_OUT}")
+        raise Unavailable(f"the database is at revision {', '.join(too_old)}: {WAY_OUT}")
     # Most starts find nothing to do, and Alembic takes longer to import than all else together.
     from butlers.db.upgrade import upgrade  # noqa: PLC0415
 

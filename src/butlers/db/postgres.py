@@ -70,7 +70,7 @@ class Transaction:
     def _bound(self, query: NamedQuery, values: dict[str, Any]) -> tuple[Any, ...]:
         """Return the statement and its arguments; a caller may not name another tenant."""
         if "tenant_id" in values:
-            raise TypeError(f"{query.name}: the transaction says which tenant it is for")
+            raise TypeError(f"{query.name}: leave out tenant_id; the transaction sets it")
         own = {name: value for name, value in self._parameters.items() if name in query.parameters}
         return query.bound(**{**own, **values})
 

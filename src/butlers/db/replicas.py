@@ -166,11 +166,11 @@ class Replicas(Generic[S]):
 def _is_primary(state: Mapping[str, Any], primary: Mapping[str, Any]) -> bool:
     """Return whether it is the primary itself; Unavailable where it is no replica of that."""
     if state["server"] != primary["server"]:
-        raise Unavailable("it is no copy of the server of database.url")
+        raise Unavailable("it is not a replica of the server in database.url")
     if not state["follows"]:
         if state["started_at"] == primary["started_at"]:
             return True
-        raise Unavailable("it follows nobody: it was made a primary, and database.url has another")
+        raise Unavailable("it was promoted to primary, but database.url names another primary")
     if state["timeline"] != primary["timeline"]:
-        raise Unavailable("it follows a server that is the primary no more, or did so lately")
+        raise Unavailable("it replicates from a former primary, or did so until recently")
     return False

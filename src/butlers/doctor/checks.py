@@ -247,7 +247,7 @@ def _backups(backups: Backups) -> Iterator[Finding]:
 def _daemon(home: Home) -> Finding:
     daemon = status.served(home)
     if daemon is None:
-        return warning("server", "the butlers are starting or stopping", "try again in a moment")
+        return warning("server", "the daemon is starting or stopping", "try again in a moment")
     health, report = status.health(daemon)
     if health == "ok":
         return ok("server", f"running and healthy at {daemon.url}")

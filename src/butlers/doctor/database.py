@@ -110,9 +110,7 @@ async def _external(settings: ButlerSettings) -> list[Finding]:
             f"the login {login_of(database)} is missing: requests use the one of database.url with "
             "SET ROLE, which an injected statement could reset"
         )
-        remedy = (
-            "give the login of database.url CREATEROLE and a password, then restart the butlers"
-        )
+        remedy = "give the login of database.url CREATEROLE and a password, then restart the daemon"
         findings.append(warning(check, message, remedy))
     return [*findings, *schema]
 

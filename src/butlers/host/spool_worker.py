@@ -186,7 +186,7 @@ class SpoolWorker:
         if name not in self._butlers:
             if name not in self._home.butler_names():
                 raise _Unstorable(f"there is no butler {name} in this home")
-            raise Unavailable(f"butler {name} is not up")
+            raise Unavailable(f"butler {name} is not running")
         if name not in self._memories:
             self._memories[name] = self._butlers[name].session_memory()
         return self._memories[name]
@@ -198,7 +198,7 @@ class SpoolWorker:
             record = self._tokens.verify(file.read_text("utf-8").strip(), butler)
             if record is not None:
                 return record.caller
-        raise Unavailable(f"no valid token for the hooks of {butler}; `butlers connect` makes one")
+        raise Unavailable(f"the hooks of {butler} have no valid token; run `butlers connect`")
 
     def _failed(self, arrival: Arrival, error: Exception) -> None:
         # Only the type: the message may quote the session.

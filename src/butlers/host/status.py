@@ -46,8 +46,8 @@ def alone(home: Home) -> Iterator[Home]:
     with _open_lock(home) as lock:
         if not _taken(lock) or homes_served(home)[1:]:
             raise Conflict(
-                f"the butlers of {home.root} are already up; `butlers status` says where. "
-                "Stop them first with `butlers stop`, or use another home with --home DIR"
+                f"the daemon of {home.root} is already running; `butlers status` shows where. "
+                "Stop it first with `butlers stop`, or use another home with --home DIR"
             )
         _sign(home, lock)
         yield home
@@ -145,7 +145,7 @@ def process_of(home: Home) -> int | None:
         return int(signed[0])
     daemon = running(home)  # version 0.1.0 wrote it only there
     if daemon is None:
-        raise Unavailable(f"the butlers of {home.root} are just starting; try again in a moment")
+        raise Unavailable(f"the daemon of {home.root} is starting; try again in a moment")
     return daemon.pid
 
 
@@ -218,11 +218,11 @@ def post(url: str, body: dict[str, Any], token: str, seconds: float) -> dict[str
         with refusal:
             raise Unavailable(_explanation(refusal)) from None
     except TimeoutError:
-        raise Unavailable(f"the butlers did not answer within {seconds:g} s") from None
+        raise Unavailable(f"the daemon did not answer within {seconds:g} s") from None
     except (OSError, http.client.HTTPException, ValueError):
         raise Unavailable(
-            "the butlers stopped before they answered; start them with `butlers up`, and see "
-            "`butlers logs` for the reason"
+            "the daemon stopped before it answered; `butlers logs` shows why. Start it again with "
+            "`butlers up`"
         ) from None
 
 
@@ -230,7 +230,7 @@ def _explanation(refusal: urllib.error.HTTPError) -> str:
     try:
         return str(json.loads(refusal.read())["error"]["message"])
     except (OSError, ValueError, TypeError, KeyError):
-        return f"the butlers answered {refusal.code}; see `butlers logs` for the reason"
+        return f"the daemon answered {refusal.code}; `butlers logs` shows why"
 
 
 def _open(url: str, token: str, seconds: float, body: bytes | None = None) -> Any:

@@ -114,7 +114,7 @@ def _failed(house: HouseSettings) -> dict[str, str]:
     """Return why butlers with wrong settings failed, and what to do about it."""
     failed = {}
     for name, error in house.failed.items():
-        failed[name] = f"{'; '.join(error.faults)}; fix the file and restart the butlers"
+        failed[name] = f"{'; '.join(error.faults)}; fix the file and restart the daemon"
         log.error("butler failed to start", butler=name, error=failed[name])
     return failed
 

@@ -32,7 +32,7 @@ class Unreadable(ValueError):
 def read(source: str, exported: Any) -> Conversation:
     """Read a conversation of ChatGPT or Claude."""
     if not isinstance(exported, dict):
-        raise Unreadable("it is no object")
+        raise Unreadable("it is not a JSON object")
     id = str(exported.get("conversation_id") or exported.get("id") or exported.get("uuid") or "")
     if not id:
         raise Unreadable("it has no id")

@@ -202,7 +202,7 @@ def verify_receipt(home: Home, receipt: Any) -> str:
         signature = base64.b64decode(receipt[_SIGNATURE], validate=True)
         Ed25519PublicKey.from_public_bytes(public).verify(signature, _canonical(signed))
     except (KeyError, ValueError, TypeError, AttributeError):
-        raise InvalidInput("the receipt is not one of butlers") from None
+        raise InvalidInput("this is not a receipt of `butlers erase`") from None
     except InvalidSignature:
         raise InvalidInput("the receipt was changed after it was signed") from None
     own = _key(home).public_key().public_bytes_raw()

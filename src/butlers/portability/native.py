@@ -139,7 +139,7 @@ def _check_row(
     if kind == NOTE and (fault := notes.fault(dict(row))):
         raise _wrong(number, fault)
     if kind not in (NOTE, "project") and not _has_id(row):
-        raise _wrong(number, f"{kind} has no id that is one")
+        raise _wrong(number, f"{kind}: its id is missing or not a UUID")
 
 
 def _has_id(row: Mapping[str, Any]) -> bool:
@@ -153,9 +153,9 @@ def _has_id(row: Mapping[str, Any]) -> bool:
 
 def _check_end(number: int, end: Mapping[str, Any] | None, digest: str) -> None:
     if end is None:
-        raise _wrong(number + 1, "the file ends before its last line; it was cut off")
+        raise _wrong(number + 1, "the file is truncated: its last line is missing")
     if end.get("lines") != number - 1 or end.get("sha256") != digest:
-        raise _wrong(number, "the file is not what it was when it was written: its hash differs")
+        raise _wrong(number, "the file was changed after it was written: its hash differs")
 
 
 def _wrong(number: int, what: str) -> InvalidInput:

@@ -277,7 +277,7 @@ def test_a_home_knows_whom_it_is_connected_to(home: Home, project: Path) -> None
 def test_hooks_start_the_butlers_only_where_that_was_asked_for(home: Home, project: Path) -> None:
     file = project / ".claude" / "settings.json"
     told = connect(home, project, "claude-code", "--yes")
-    assert "a session would start without memory: the butlers were not up" in told
+    assert "a session would start without memory: the daemon was not running" in told
     assert "--start" not in file.read_text()
     asked = Connection("general", home.root, starts=True)
     (change,) = [

@@ -84,7 +84,7 @@ def test_what_is_taken_along_is_the_same_bytes_in_another_butler(home: Home, tmp
     second.write_text("".join([head, *rest[:3]]))
     cut = butlers("import", second, "-b", "kitchen", "--tenant", "x", "--home", home.root)
     assert cut.returncode == 1
-    assert "line 5: the file ends before its last line; it was cut off" in cut.stderr
+    assert "line 5: the file is truncated: its last line is missing" in cut.stderr
 
 
 def test_a_conversation_of_another_product_comes_in_once(home: Home, tmp_path: Path):

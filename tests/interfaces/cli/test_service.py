@@ -117,7 +117,7 @@ def test_butlers_that_were_started_by_hand_are_not_fought_with(machine: Machine)
     with alone(machine.home):
         told = machine.run("install")
     assert told.returncode == 1
-    assert "started by hand; `butlers stop` them first" in told.stderr
+    assert "started by hand; run `butlers stop` first" in told.stderr
     assert machine.files == []
 
 

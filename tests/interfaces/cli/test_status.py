@@ -151,7 +151,7 @@ def test_the_butlers_of_another_user_are_opened_by_that_user(running: Daemon) ->
     finally:
         os.chown(running.home.run_file, 0, -1)
     assert told.returncode == 1
-    assert "are run by user 65534" in told.stderr
+    assert "is run by user 65534" in told.stderr
 
 
 def test_stopping_and_what_is_said_when_nothing_is_up() -> None:
@@ -160,16 +160,16 @@ def test_stopping_and_what_is_said_when_nothing_is_up() -> None:
         with up(home) as daemon:
             told = butlers("stop", "--home", home.root)
             assert told.returncode == 0, told.stderr
-            assert "stopped the butlers of" in told.stdout
+            assert "stopped the daemon of" in told.stdout
             assert daemon.process.wait(timeout=10) == 0
         assert not home.run_file.exists()
         assert status(home, 3) == {"status": "down", "home": str(home.root), "sessions": []}
         told = butlers("status", "--home", home.root)
-        assert told.returncode == 3 and "start them with `butlers up`" in told.stdout
+        assert told.returncode == 3 and "start it with `butlers up`" in told.stdout
         told = butlers("stop", "--home", home.root)
-        assert told.returncode == 0 and "are not running" in told.stdout
+        assert told.returncode == 0 and "is not running" in told.stdout
         told = butlers("open", "--home", home.root)
-        assert told.returncode == 1 and "start them with `butlers up`" in told.stderr
+        assert told.returncode == 1 and "start it with `butlers up`" in told.stderr
 
 
 def test_a_home_that_never_was_is_not_up_and_not_made(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ async def test_a_restart_is_told_and_survived(mode: str) -> None:
             async with over_stdio(home, mode) as client:
                 await call(client, "memory_store_rule", content="kept")
                 await asyncio.to_thread(first.kill)
-                with pytest.raises(MCPError, match="not running; start them with `butlers up`"):
+                with pytest.raises(MCPError, match="not running; start it with `butlers up`"):
                     await client.call_tool("memory_stats", {})
                 with up(home) as second:
                     assert (await call(client, "memory_stats"))["rules"]["candidate"] == 1
@@ -193,7 +193,7 @@ def test_what_was_not_answered_when_the_butlers_stopped_is_told() -> None:
             answer = say(running, request("tools/call", {"name": "memory_stats"}))
         playing.join(timeout=10)
     assert answer["id"] == 1
-    assert "may or may not have done it" in answer["error"]["message"]
+    assert "the call may have been done" in answer["error"]["message"]
 
 
 def test_without_a_daemon_it_serves_by_itself(daemon: Daemon) -> None:

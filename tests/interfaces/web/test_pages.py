@@ -436,7 +436,7 @@ async def test_a_fault_nobody_foresaw_is_a_page_without_its_reason(tmp_path: Pat
 def test_whoever_runs_the_home_is_told_of_sessions_that_went_without_memory(
     daemon: Daemon, visitor: PageVisitor
 ):
-    told = {"butler": "general", "session": "s", "why": "<b>the butlers were not up</b>"}
+    told = {"butler": "general", "session": "s", "why": "<b>the daemon was not running</b>"}
     hooks = daemon.home.root / "hooks"
     hooks.mkdir(exist_ok=True)
     spool.note(str(hooks / "without-memory.jsonl"), told)
@@ -445,7 +445,7 @@ def test_whoever_runs_the_home_is_told_of_sessions_that_went_without_memory(
         assert http.get(link.path).status_code == 200
         page = PageVisitor(http, "general").open("/memory")
     assert "started without memory" in page.words
-    assert "<b>the butlers were not up</b>" in page.words  # as text
+    assert "<b>the daemon was not running</b>" in page.words  # as text
     assert "started without memory" not in visitor.open("/memory").words
 
 

@@ -40,7 +40,7 @@ def recorded_place(directory: Path) -> Path:
     place = location(directory)
     if place != directory.resolve() and not place.is_dir():
         raise Unavailable(
-            f"{directory / 'location'} says the database lies in {place}, which is missing; bring "
+            f"{directory / 'location'} says the database is in {place}, which is missing; bring "
             f"it back, or delete {directory / 'location'} to start with an empty database, or "
             "restore a backup into an empty home with `butlers restore FILE`"
         )

@@ -25,7 +25,7 @@ def backup(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the whole home into one file. The butlers can keep running.
+    """Write the whole home into one file. The daemon can keep running.
 
     The file holds databases, notes, settings and spooled sessions. Keep it private: it holds your
     memories. Of tokens it holds only hashes.
@@ -99,7 +99,7 @@ def remove(
 ) -> None:
     """Remove a butler and everything it remembers.
 
-    Stop the butlers first. The command shows what it will remove, asks, and makes a backup of the
+    Stop the daemon first. The command shows what it will remove, asks, and makes a backup of the
     home before it removes anything.
     """
     from butlers.host import removal

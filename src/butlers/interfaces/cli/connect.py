@@ -48,7 +48,7 @@ _NEXT = {
         "Codex reads project settings only in trusted projects; it asks when it starts.",
     ),
 }
-_ALWAYS = "Sessions are always recorded. They get context while the butlers are running."
+_ALWAYS = "Sessions are always recorded. They get context while the daemon is running."
 _TRIES = 4
 _OFFER = (
     "No language model consolidates sessions yet. --consolidate agent lets this agent do it with "
@@ -63,7 +63,7 @@ def connect(
     scope: ScopeOption = "project",
     project: ProjectOption = None,
     start: Annotated[
-        bool, typer.Option("--start", help="Let the hooks start the butlers if they do not run.")
+        bool, typer.Option("--start", help="Let the hooks start the daemon if it is not running.")
     ] = False,
     yes: YesOption = False,
     show: PrintOption = False,
@@ -100,7 +100,7 @@ def connect(
     settings = butler_settings(located, butler)
     offer = () if settings.runtime.kind != "none" or settings.mcp.consolidate else (_OFFER,)
     restart = (_RESTART,) if consolidate is not None else ()
-    keep_up = f"To keep the butlers running: {shell_command(located, 'service', 'install')}"
+    keep_up = f"To keep the daemon running: {shell_command(located, 'service', 'install')}"
     for line in (*_NEXT[agent], _ALWAYS, keep_up, *offer, *restart, _try_hook(connection)):
         typer.echo(f"  {line}")
 

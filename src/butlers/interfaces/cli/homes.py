@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from butlers.settings.files import HouseSettings
 
 service_app = typer.Typer(
-    help="Keep the butlers running as a systemd or launchd service.", no_args_is_help=True
+    help="Keep the daemon running as a systemd or launchd service.", no_args_is_help=True
 )
 
 
@@ -187,7 +187,7 @@ def _program() -> list[str]:
 
 @service_app.command("install", epilog=example("butlers service install --print"))
 def install_service(show: PrintOption = False, home: HomeOption = None) -> None:
-    """Start the butlers now and at every login; no root needed.
+    """Start the daemon now and at every login; no root needed.
 
     Run it again to update the service.
     """
@@ -201,7 +201,7 @@ def install_service(show: PrintOption = False, home: HomeOption = None) -> None:
         return
     if homes_served(located) and not service.is_running(manager):
         raise Conflict(
-            f"the butlers of {located.root} were started by hand; `butlers stop` them first"
+            f"the daemon of {located.root} was started by hand; run `butlers stop` first"
         )
     service.install(manager)
     show_line(f"service installed for {located.root}: {manager.file}")

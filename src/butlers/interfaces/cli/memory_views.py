@@ -46,7 +46,7 @@ def _search_results(memories: Sequence[Row], _: Row) -> None:
 
 def _recall_results(memories: Sequence[Row], _: Row) -> None:
     if not memories:
-        show_line("no memory answers this; --nearest lists the closest ones")
+        show_line("no memory answers this; --nearest shows the closest one")
         return
     scores = ("score", *_PARTS)
     rows = [

@@ -161,7 +161,9 @@ def verify(
     try:
         receipt = json.loads(file.read_text("utf-8"))
     except ValueError:
-        raise InvalidInput(f"{file}: found no JSON; valid is a receipt") from None
+        raise InvalidInput(
+            f"{file}: found no JSON; valid is a receipt of `butlers erase`"
+        ) from None
     signed = verify_receipt(find_home(home).checked(), receipt)
     show_line(f"{signed}: erased {_counted(receipt['counts'])} at {receipt['at']}")
 
@@ -172,7 +174,7 @@ def _entity(text: str) -> "UUID | None":
     try:
         return UUID(text) if text else None
     except ValueError:
-        raise InvalidInput(f"entity: found {text[:60]!r}; valid is a whole id") from None
+        raise InvalidInput(f"entity: found {text[:60]!r}; valid is a full id") from None
 
 
 def _show_preview(preview: dict[str, Any]) -> None:

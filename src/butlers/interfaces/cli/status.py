@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from butlers.host.status import Running
 
 NOT_UP = 3
-_DOWN = "the butlers of {} are not running; start them with `butlers up`"
+_DOWN = "the daemon of {} is not running; start it with `butlers up`"
 _EXIT_CODES = {"ok": 0, "down": NOT_UP}
 _LOOK_AGAIN_SECONDS = 0.05
 _SECOND_SIGNAL_SECONDS = 0.3
@@ -63,7 +63,7 @@ def stop(
     located = find_home(home)
     left = [(each, pid) for each in homes_served(located) if (pid := process_of(each)) is not None]
     if not left:
-        show_line(f"the butlers of {located.root} are not running")
+        show_line(f"the daemon of {located.root} is not running")
         return
     # A second signal waits for nobody.
     for seconds in (_SECOND_SIGNAL_SECONDS if now else wait, min(wait, _LAST_SECONDS)):
@@ -72,7 +72,7 @@ def stop(
         raise Unavailable(
             f"process {pid} does not stop; see `butlers logs`. To end it: kill -9 {pid}"
         )
-    show_line(f"stopped the butlers of {located.root}")
+    show_line(f"stopped the daemon of {located.root}")
 
 
 def open_pages(
@@ -82,7 +82,7 @@ def open_pages(
 ) -> None:
     """Print a link that signs you in to the dashboard.
 
-    The link is the last line. It works once, for ten minutes. Only the user who runs the butlers
+    The link is the last line. It works once, for ten minutes. Only the user who runs the daemon
     can make one.
     """
     located = find_home(home)
@@ -146,7 +146,7 @@ def _show_daemon(home: "Home", report: dict[str, Any]) -> None:
         show_line(_DOWN.format(home.root))
         return
     if "url" not in report:
-        show_line(f"the butlers of {home.root} are {report['status']}; try again in a moment")
+        show_line(f"the daemon of {home.root} is {report['status']}; try again in a moment")
         return
     show_fields(
         ("status", report["status"]),
@@ -213,7 +213,7 @@ def _new_link(home: "Home") -> str:
     owner = next(file.stat().st_uid for file in files if file.exists())
     if owner != os.geteuid():
         raise Unavailable(
-            f"the butlers of {home.root} are run by user {owner}; run this as that user"
+            f"the daemon of {home.root} is run by user {owner}; run this as that user"
         )
     return daemon.url + SignInLinks(home.invitations_directory).create()
 

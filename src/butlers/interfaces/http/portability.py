@@ -146,7 +146,7 @@ async def verify_receipt(access: CurrentAccess, asked: AskedVerdict) -> Any:
     try:
         return {"signed": erasing.verify_receipt(access.butler.home, asked.receipt)}
     except RecursionError:
-        raise InvalidInput("this is not a receipt of butlers") from None
+        raise InvalidInput("this is not a receipt of `butlers erase`") from None
 
 
 def lineage_of(access: ButlerAccess) -> Lineage:

@@ -30,7 +30,7 @@ async def accept(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> d
     async with memory.begin(lineage) as work:
         row = await proposals.lock(work.tx, id=id)
         if row is None:
-            raise NotFound(f"proposal_id: no proposal {id} waits; list those that do")
+            raise NotFound(f"proposal_id: there is no open proposal {id}; list the open ones")
         if new is None or embedding is None:
             ref = MemoryRef(MemoryType(row["target_type"]), row["target_id"])
             await confirm_by(work, ref, row["source_episode_ids"])

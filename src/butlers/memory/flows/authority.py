@@ -19,20 +19,20 @@ async def refuse_more_trusted(work: UnitOfWork, ref: MemoryRef, what: str) -> No
     """Raise Conflict if a memory is more trusted than the caller."""
     if await is_more_trusted(work.tx, ref, work.lineage.trust):
         raise Conflict(
-            f"{ref.type} {ref.id} comes from somebody more trusted than this caller, "
-            f"who may not {what} it; ask the person who runs the home"
+            f"{ref.type} {ref.id} comes from a more trusted source, so this caller may not {what} "
+            "it; ask the operator of the home"
         )
 
 
 def must_be_trusted(lineage: Lineage, what: str) -> None:
     """Raise Conflict for a caller of low trust."""
     if lineage.trust < Trust.STATED:
-        raise Conflict(f"a caller of low trust may not {what}; a person has to")
+        raise Conflict(f"a low-trust caller may not {what}; ask the operator of the home")
 
 
 def must_be_a_person(lineage: Lineage, what: str) -> None:
     """Raise Conflict for a program: agents do not judge what is held back from them."""
     if not lineage.origin.is_person:
         raise Conflict(
-            f"only a person may {what}: `butlers memory …` at a terminal, or signed in to the pages"
+            f"only a person may {what}: `butlers memory …` at a terminal, or in the dashboard"
         )

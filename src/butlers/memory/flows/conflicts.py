@@ -72,12 +72,12 @@ async def settle(
     must_be_trusted(lineage, "settle a conflict")
     id = inputs.checked_id("conflict_id", conflict_id)
     if (since is not None) != (holds is Settlement.SINCE):
-        raise InvalidInput("since: is given where holds is 'since', and only there")
+        raise InvalidInput("since: give it if holds is 'since', and only then")
     async with memory.transaction(lineage) as tx:
         await facts.hold_keys(tx, *(FactKey(**row) for row in await conflicts.find_keys(tx, id=id)))
         conflict = await conflicts.lock(tx, id=id)
         if conflict is None:
-            raise NotFound(f"conflict_id: no conflict {id} is open; list those that are")
+            raise NotFound(f"conflict_id: there is no open conflict {id}; list the open ones")
         work = _Settling(memory, tx, lineage, conflict)
         if holds is Settlement.NEWER:
             await work.newer_holds()
@@ -144,7 +144,7 @@ class _Settling(UnitOfWork):
         fact = self.fact(side)
         if not await conflicts.set_window(self.tx, id=fact.id, **asdict(window)):
             raise Conflict(
-                f"since: another fact holds under the predicate of fact {fact.id} by then; "
+                f"since: another fact has the same key as fact {fact.id} at that time; "
                 "correct or forget that one first"
             )
         moved = moved_window(self.window(side), window)

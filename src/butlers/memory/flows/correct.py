@@ -165,7 +165,7 @@ async def _get_current(tx: Transaction, fact_id: UUID, now: datetime) -> Row:
         raise NotFound(f"fact_id: fact {fact_id} does not exist; search for the fact to correct")
     if rows[0]["state"] not in ("active", "fading"):
         raise Conflict(
-            f"fact_id: fact {fact_id} is {rows[0]['state']}; correct the fact that holds now, "
+            f"fact_id: fact {fact_id} is {rows[0]['state']}; correct the current fact, "
             "or store a new one"
         )
     return rows[0]

@@ -108,8 +108,8 @@ async def merge_entities(
         plan = await _plan(memory, work.tx, source_id, target_id)
         if any(merge.loser["trust"] > lineage.trust for merge in plan.move.merges):
             raise Conflict(
-                "a fact that is more trusted than this caller would be superseded; "
-                "ask the person who runs the home to merge them"
+                "the merge would supersede a fact that is more trusted than this caller; "
+                "ask the operator of the home to merge them"
             )
         now = memory.now()
         # Every fact moves, superseded ones too: nothing is left behind at the tombstone.
@@ -145,7 +145,7 @@ async def unmerge_entities(memory: Memory, entity_id: UUID, lineage: Lineage) ->
     Refuses callers that are not trusted, and merges that changed since. Records `entity_parted`
     and `fact_restored` for each fact that is current again.
     """
-    must_be_trusted(lineage, "part entities that were merged")
+    must_be_trusted(lineage, "undo a merge of entities")
     async with memory.transaction(lineage) as tx:
         if await entities.get(tx, id=entity_id) is None:
             raise NotFound(f"entity_id: entity {entity_id} does not exist")
@@ -154,12 +154,10 @@ async def unmerge_entities(memory: Memory, entity_id: UUID, lineage: Lineage) ->
             await _hold_names(tx, UUID(merge["source_entity_id"]), UUID(merge["target_entity_id"]))
             merge = await entities.get_merge(tx, id=entity_id)
         if merge is None:
-            raise Conflict(f"entity {entity_id} is no part of a merge that can be taken back")
+            raise Conflict(f"entity {entity_id} has no merge that can be undone")
         parted = await unmerge_in(UndoContext(memory, tx, lineage), merge)
     if parted is None:
-        raise Conflict(
-            "what was merged has changed since, or is part of another now; part that first"
-        )
+        raise Conflict("the merged entity changed since, or was merged again; undo that first")
     return parted
 
 

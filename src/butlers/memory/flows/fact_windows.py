@@ -168,7 +168,7 @@ def only_confirms(new: NewFact, before: Row, place: Placement) -> bool:
 async def confirm_by(work: UnitOfWork, ref: MemoryRef, episode_ids: Sequence[UUID]) -> None:
     """Confirm a memory and link the episodes that support it."""
     if not await confirm_in(work, ref, episode_ids):
-        raise NotFound(f"{ref.type} {ref.id} is not in use any more; it was left as it is")
+        raise NotFound(f"{ref.type} {ref.id} is no longer current; it was not changed")
     for id in episode_ids:
         await link_in(work, Link(MemoryRef(MemoryType.EPISODE, id), Relation.SUPPORTS, ref))
 

@@ -110,7 +110,7 @@ async def confirm_memory(
             return await confirm_in(work, ref)
         waiting = await propose_confirmation(work, ref)
     raise Conflict(
-        f"{ref.type} {ref.id} comes from somebody more trusted; the confirmation waits for "
+        f"{ref.type} {ref.id} comes from a more trusted source; the confirmation waits for "
         f"{waiting.why}"
     )
 

@@ -183,7 +183,7 @@ async def _free_window(tx: Transaction, row: Row, validity: Validity, now: datet
         overlapping = [fact for fact in existing if fact.window.meets(window)]
         holder = max(overlapping, key=lambda fact: fact.window.holds(now))
         raise Conflict(
-            f"fact {row['id']} cannot be restored: fact {holder.id} has taken its place; "
+            f"fact {row['id']} cannot be restored: fact {holder.id} has replaced it; "
             "forget that one first"
         )
     return free or Window(now, now)

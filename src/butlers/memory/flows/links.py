@@ -93,7 +93,7 @@ async def get_links(
 
 async def _must_exist(tx: Transaction, field: str, ref: MemoryRef) -> None:
     if await memories.get_trust(tx, ref) is None:
-        raise NotFound(f"{field}: {ref.type} {ref.id} does not exist; link memories that are there")
+        raise NotFound(f"{field}: {ref.type} {ref.id} does not exist; search for it")
 
 
 async def _check_ground(work: UnitOfWork, link: Link) -> None:
@@ -101,7 +101,7 @@ async def _check_ground(work: UnitOfWork, link: Link) -> None:
     source, ground = link.source, link.target
     if MemoryType.EPISODE in (source.type, ground.type):
         raise InvalidInput("depends_on: found an episode; valid are facts and rules")
-    await refuse_more_trusted(work, source, "let others decide about")
+    await refuse_more_trusted(work, source, "add a dependency to")
     circle = {"types": [source.type], "ids": [source.id], "kind": ground.type, "id": ground.id}
     if ground == source or await links.depends_on(work.tx, **circle):
         raise Conflict(f"depends_on: {ground.type} {ground.id} depends on {source.id} itself")

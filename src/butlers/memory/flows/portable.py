@@ -65,8 +65,8 @@ async def bring(memory: Memory, lines: Iterable[ImportLine], lineage: Lineage) -
                 await _bring_batch(tx, batch, brought)
     except IntegrityViolation as error:
         raise IntegrityViolation(
-            f"a line refers to what neither the file nor the tenant has; nothing was written "
-            f"({error})"
+            f"a line refers to a row that is neither in the file nor in the tenant; nothing was "
+            f"written ({error})"
         ) from error
     return brought
 
@@ -115,7 +115,7 @@ async def _name_the_line(tx: Transaction, kind: RowKind, batch: list[ImportLine]
             await _enter(tx, kind, [line])
         except Conflict as error:
             raise Conflict(
-                f"line {line.number}: this {kind.name} clashes with one that is there ({error}); "
+                f"line {line.number}: this {kind.name} conflicts with an existing one ({error}); "
                 "nothing was written. Import into an empty tenant: --tenant NAME, in another butler"
             ) from error
         except ButlersError as error:

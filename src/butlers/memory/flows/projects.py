@@ -56,7 +56,9 @@ async def _register(work: UnitOfWork, project: Project) -> str:
         await _add(work, project)
         row = await projects.find_known(work.tx, keys=project.keys)
         if row is None:  # one of the same id, which is known by something else
-            raise InvalidInput(f"project: {project.name!r:.80} is known by another name already")
+            raise InvalidInput(
+                f"project: the id of {project.name!r:.80} belongs to another project"
+            )
     elif _has_changed(work.memory, row, project):
         keys = _with(row["keys"], project.keys, _MOST_KEYS)
         places = _with(row["places"], [project.place], _MOST_PLACES)

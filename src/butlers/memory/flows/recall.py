@@ -191,7 +191,8 @@ async def score(
 ) -> list[Recalled]:
     """Load and score the first of the chosen: by composite score, then newest, then id.
 
-    Memories in doubt rank behind the others, and outdated episodes last.
+    Nothing comes before what is more than twice as relevant. Memories in doubt rank behind the
+    others, and outdated episodes last.
     """
     now, by_ref = then.at(memory.now()), {one.ref: one for one in chosen}
     loaded = await rows.load(list(by_ref), limit)
@@ -204,7 +205,10 @@ async def score(
     recalled.sort(
         key=lambda one: ranking.best_first(one.composite_score, one.row["created_at"], one.ref.id),
     )
-    found = {one.ref: one for one in recalled}
+    order = ranker.ordered_by_relevance(
+        [one.parts.relevance for one in recalled], [one.composite_score for one in recalled]
+    )
+    found = {recalled[number].ref: recalled[number] for number in order}
     ordered = demote_doubted(order_by_trust(list(found), loaded), loaded)
     return [found[ref] for ref in ordered[:limit]]
 

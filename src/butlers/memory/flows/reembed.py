@@ -110,7 +110,7 @@ async def finish_reembedding(
     """Switch to the model that is being built, once every memory has a vector of it."""
     version = await _version_in(memory, VersionState.BUILDING, lineage)
     if version is None:
-        raise NotFound("no other embedding model is on its way; start re-embedding first")
+        raise NotFound("no re-embedding is in progress; start one first")
     embedded = await _switch(vector_job(memory, lineage, version, on_progress))
     return ReembedReport(version.id, embedded, current=True)
 
@@ -172,7 +172,7 @@ async def _begin(
         for other in versions.values():
             if other.state is VersionState.BUILDING:
                 raise Conflict(
-                    f"a move to {other.name} is under way; finish it or revert it before the next"
+                    f"re-embedding with {other.name} is in progress; finish or revert it first"
                 )
         vector_job(memory, lineage, version, ignore_progress)  # refuses what cannot be loaded
         if version.state is VersionState.CURRENT:
@@ -189,8 +189,8 @@ def _check_target(memory: Memory, target: Embedder, directory: str) -> None:
         )
     if directory and not Path(directory).is_absolute():
         raise InvalidInput(
-            f"directory: found {directory!r}; valid is a whole path, which means the same to "
-            "every process, or nothing for the installed model"
+            f"directory: found {directory!r}; valid is an absolute path, or nothing "
+            "for the installed model"
         )
 
 
@@ -211,8 +211,8 @@ async def _switch(job: VectorJob) -> int:
         embedded += await embed_missing(job)
         await asyncio.sleep(_PAUSE_SECONDS * attempt)
     raise Unavailable(
-        f"memories kept changing while moving to {job.version.name}; nothing is lost, "
-        "searches use the old model: try again when less is going on"
+        f"memories kept changing while they were embedded with {job.version.name}; nothing is "
+        "lost and searches use the old model: try again at a quieter time"
     )
 
 

@@ -152,7 +152,7 @@ async def _reword(
     work: UndoContext, content: str, made: Embedding | None, columns: dict[str, Any]
 ) -> None:
     if made is None:
-        raise Conflict(f"rule {columns['id']} changed meanwhile; nothing was taken back, try again")
+        raise Conflict(f"rule {columns['id']} changed meanwhile; nothing was undone, try again")
     kept = {name: columns[name] for name in ("id", "maturity", "metadata", "last_at")}
     await rules.reword(work.tx, content=content, **made.columns(content), **kept)
 

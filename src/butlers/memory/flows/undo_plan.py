@@ -37,7 +37,7 @@ class UndoSource:
         if self.episode_id is None and not any(named):
             raise InvalidInput("name a token, a session, an episode or a time")
         if self.episode_id is not None and any(named):
-            raise InvalidInput("episode: stands alone; leave out token, session and since")
+            raise InvalidInput("episode: give it without token, session and since")
 
     def values(self) -> dict[str, Any]:
         """Return the parameters of the statements."""

@@ -43,7 +43,7 @@ def vector_job(
         raise Unavailable(
             f"the embedding model {version.name} cannot be loaded here"
             f"{f' from {version.directory}' if version.directory else ''}; "
-            "searches could not use its vectors. Put it there, or name the directory it is in"
+            "without it, searches cannot use its vectors. Put it there, or name its directory"
         )
     return VectorJob(memory, lineage, version, engine, on_progress)
 
@@ -54,7 +54,7 @@ async def refuse_if_changed(job: VectorJob, tx: Transaction) -> None:
     if state is not job.version.state:
         raise Conflict(
             f"{job.version.name} was {job.version.state} when this began and is {state} now: "
-            "somebody else moved to it or called that off; look before starting again"
+            "another process activated or cancelled it; check `butlers memory reembed` first"
         )
 
 

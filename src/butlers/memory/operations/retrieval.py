@@ -16,11 +16,10 @@ from butlers.memory.operations import input_fields
 from butlers.memory.operations.operation_context import OPERATIONS, OperationContext, routes_of
 from butlers.memory.operations.page_results import ContextBlock, ContextPreview, MemoryDetail
 from butlers.memory.operations.results import Happened, RecalledMemory, RememberedMemory
-from butlers.memory.policy.ranker import LEAST_RELEVANCE
 from butlers.operation import Input, Route, Toolset
 
 _THRESHOLD = "facts.retrieval_confidence_threshold"
-ANSWERING = LEAST_RELEVANCE
+ANSWERING = 1e-6
 """The `min_relevance` above which a memory answers."""
 
 

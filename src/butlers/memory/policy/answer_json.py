@@ -35,7 +35,7 @@ def find_object(text: str, wanted: frozenset[str]) -> tuple[dict[str, Any], str 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("a key occurs twice")
     return fields
 
 

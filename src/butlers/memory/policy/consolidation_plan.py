@@ -187,7 +187,7 @@ class _Planner:
     def updated_fact(self, entry: UpdatedFactEntry, label: str) -> StoreFact:
         target = self.known.facts.get(entry.target_id)
         if target is None:
-            raise InvalidInput(f"fact {entry.target_id} was not shown; it is left as it is")
+            raise InvalidInput(f"fact {entry.target_id} was not in the prompt; it is not changed")
         if not says_the_same(target.content, entry.content):
             self._check_fact(replace(entry, subject=target.subject))
         new = NewFact(
@@ -223,7 +223,7 @@ class _Planner:
     def confirmation(self, memory_id: UUID, label: str) -> ConfirmMemory:
         known = self.known.facts.get(memory_id) or self.known.rules.get(memory_id)
         if known is None:
-            raise InvalidInput(f"memory {memory_id} was not shown; it is left as it is")
+            raise InvalidInput(f"memory {memory_id} was not in the prompt; it is not changed")
         kind, subject = MemoryType.RULE, ""
         if isinstance(known, KnownFact):
             kind, subject = MemoryType.FACT, known.subject

@@ -104,7 +104,7 @@ def _rule(rule: NewRuleEntry, episodes: Sequence[EpisodeToRead]) -> NewRuleEntry
     """Quote a rule; refuse a passage in which nobody asks for anything."""
     passage = _meant(rule.content, "", episodes)
     if not _DIRECTING.search(passage):
-        raise Refused("content: the passage that says it asks for nothing")
+        raise Refused("content: the passage that says it gives no instruction")
     return replace(rule, content=passage)
 
 

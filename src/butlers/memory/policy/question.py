@@ -44,7 +44,7 @@ _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _LONGEST_DATED = 400
 _SHORTEST_MISSPELT = 5
 _FORMS = tomllib.loads(Path(__file__).with_name("question_forms.toml").read_text("utf-8"))
-_MANY = re.compile("|".join(_FORMS["many"]), re.IGNORECASE)
+_MANY, _FACT = (re.compile("|".join(_FORMS[name]), re.IGNORECASE) for name in ("many", "fact"))
 _ACKNOWLEDGING = frozenset(_FORMS["acknowledging"])
 _LONGEST_ACKNOWLEDGING = 6
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？؟])\s*")
@@ -93,6 +93,8 @@ class ParsedQuestion:
     """How much of it asks nothing: 0 for a bare question, near 1 for a turn of a conversation."""
     wants_many: bool = False
     """Whether it wants a list or a count."""
+    asks_fact: bool = False
+    """Whether it asks what is true, not how to behave."""
     acknowledges: bool = False
     """Whether it only says yes, thanks or go on."""
 
@@ -123,6 +125,7 @@ def read(text: str, names: Set[str], now: datetime) -> ParsedQuestion:
         _LATEST.search(text) is not None,
         statements / (sum(map(len, sentences)) or 1),
         _MANY.search(text) is not None,
+        _FACT.search(text) is not None,
         _acknowledges(text),
     )
 

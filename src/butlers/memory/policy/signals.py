@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from butlers.memory.candidates import CandidateColumns, Numbers
+from butlers.memory.model import MemoryType
 from butlers.memory.policy.question import ParsedQuestion
 
 # From about so many different words on, a question is a message: its words tell more than its
@@ -80,6 +81,8 @@ class Signals:
     by_name: Mapping[str, Numbers]
     told: float
     """How much of the question asks nothing."""
+    misplaced: Numbers
+    """1 for a rule where the question asks what is true, not how to behave."""
 
 
 def signals(
@@ -121,6 +124,7 @@ def signals(
             "rarest_of_message": rarest * message,
         },
         question.told,
+        np.array([float(question.asks_fact and kind == MemoryType.RULE) for kind in columns.kinds]),
     )
 
 

@@ -47,7 +47,7 @@ async def append(
     Return how many events were recorded.
     """
     if clean(lineage.actor) != tx.actor:
-        raise TypeError(f"{transition.type}: the transaction says on whose behalf it is")
+        raise TypeError(f"{transition.type}: the actor must be that of the transaction")
     memory_ids = sorted(transition.payloads)
     if not memory_ids:
         return 0

@@ -229,12 +229,12 @@ def _check_replaceable(
     """Refuse to replace a target that is gone, or anything the prompt did not show."""
     target_id = action.target_id
     if target_id is not None and (holder is None or holder["id"] != target_id):
-        raise NotFound(f"fact {action.target_id} is not active any more; it was left as it is")
+        raise NotFound(f"fact {action.target_id} is no longer current; it was not changed")
     for row in overlapping:
         same = says_the_same(row["content"], action.new.content)
         if row["validity"] == Validity.ACTIVE and row["id"] not in work.touchable and not same:
             raise Conflict(
-                f"fact {row['id']} says otherwise and was not shown; it was left as it is"
+                f"fact {row['id']} contradicts it and was not in the prompt; it was not changed"
             )
 
 
