@@ -210,7 +210,7 @@ async def test_keys_that_are_not_the_databases_open_nothing(worker_access, intru
 
 async def test_an_event_on_somebody_elses_behalf_is_a_fault_of_ours(memory, lineage):
     async with memory.begin(lineage) as work:
-        with pytest.raises(TypeError, match="behalf"):
+        with pytest.raises(TypeError, match="actor"):
             await remember.store_fact_in(
                 replace(work, lineage=Lineage("acme", "operator")),
                 NewFact("Ann", "is", "x"),

@@ -67,9 +67,9 @@ class CandidateColumns:
         """Which memory a candidate is."""
         return MemoryRef(MemoryType(self.kinds[number]), self.ids[number])
 
-    def only(self, kind: MemoryType) -> "CandidateColumns":
-        """The same, of one kind alone."""
-        return self._kept([number for number, own in enumerate(self.kinds) if own == kind])
+    def only(self, *kinds: MemoryType) -> "CandidateColumns":
+        """Return the candidates of some kinds."""
+        return self._kept([number for number, own in enumerate(self.kinds) if own in kinds])
 
     def without(self, ids: Set[UUID]) -> "CandidateColumns":
         """The same without some of them."""

@@ -1,4 +1,4 @@
-"""What a session takes from a butler's memory, and what it leaves there."""
+"""Contexts that sessions get from a butler's memory, and the episodes they store."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -37,7 +37,7 @@ _REMEMBERED_SESSIONS, _REMEMBERED_MS = 256, 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """What a session is told of its memories: the text, and which they are."""
+    """One delivery of a context to a session: the text, and which memories are in it."""
 
     text: str = ""
     ids: tuple[UUID, ...] = ()
@@ -49,24 +49,24 @@ OpenMemory = Callable[[], Awaitable[Memory]]
 
 
 class SessionMemory:
-    """One butler's memory as sessions use it: what an agent waits for is forgiven."""
+    """One butler's memory as sessions use it: a failure never stops the session."""
 
     def __init__(
         self, butler: str, memory: OpenMemory, context_seconds: float, invitation: str = ""
     ) -> None:
-        """An `invitation` is what an agent is told where episodes wait and no model reads them."""
+        """Take the `invitation` that an agent gets if episodes wait and no model reads them."""
         self._invitation = invitation
         self._butler = butler
         self._memory = memory
         self._context_seconds = context_seconds
-        self._told = LRUCache[set[str]](_REMEMBERED_SESSIONS, _REMEMBERED_MS)
+        self._injected = LRUCache[set[str]](_REMEMBERED_SESSIONS, _REMEMBERED_MS)
 
     async def context(self, prompt: str, caller: Caller) -> Injection | None:
-        """What to know before answering a prompt; None when memory fails or takes too long."""
+        """Build the context of a prompt; None if memory fails or takes too long."""
 
         async def built() -> Injection:
-            asked = ContextInput(trigger_prompt=prompt)
-            found = await context.execute(await self._desk(caller), asked)
+            asked = ContextInput(trigger_prompt=prompt, butler=self._butler)
+            found = await context.execute(await self._operation_context(caller), asked)
             if not found.recalled and "\n## " not in found.text:
                 return Injection()
             return Injection(found.text, _memories_in(found))
@@ -75,19 +75,21 @@ class SessionMemory:
         return await forgiven("context of a session", built, otherwise=None, seconds=seconds)
 
     async def opening(self, session: str, about: str, caller: Caller) -> Injection | None:
-        """What an agent is told when its session starts, short enough to be taken whole.
+        """Build the context of a session that starts, short enough for an agent to take whole.
 
-        None when memory fails or takes too long.
+        None if memory fails or takes too long.
         """
 
         async def built() -> Injection:
-            ctx = await self._desk(caller)
+            ctx = await self._operation_context(caller)
             allowed = (MAX_HOOK_CHARACTERS - len(PREFACE) - len(self._invitation) - 100) // 4
             budget = min(ctx.memory.settings.retrieval.context_token_budget, allowed)
-            asked = ContextInput(trigger_prompt=about, token_budget=budget, opening=True)
+            asked = ContextInput(
+                trigger_prompt=about, butler=self._butler, token_budget=budget, opening=True
+            )
             found = await context.execute(ctx, asked)
             shown = _memories_in(found)
-            self._told.set(session, {str(id) for id in shown})
+            self._injected.set(session, {str(id) for id in shown})
             text = PREFACE + found.text if shown else ""
             return Injection(await self._waiting(ctx) + text, shown)
 
@@ -95,22 +97,24 @@ class SessionMemory:
         return await forgiven("opening of a session", built, otherwise=None, seconds=seconds)
 
     async def relevant(self, session: str, prompt: str, caller: Caller) -> Injection:
-        """What bears on a prompt and was not told to this session before; often nothing."""
+        """Build the context of a prompt from memories the session does not have; often empty."""
 
         async def built() -> Injection:
-            ctx = await self._desk(caller)
-            told = self._told.get(session) or set()
-            params = ContextInput(trigger_prompt=prompt, token_budget=PROMPT_TOKENS)
+            ctx = await self._operation_context(caller)
+            known = self._injected.get(session) or set()
+            params = ContextInput(
+                trigger_prompt=prompt, butler=self._butler, token_budget=PROMPT_TOKENS
+            )
             query = replace(
                 await context_query(ctx, params),
-                exclude=frozenset(map(UUID, told)),
+                exclude=frozenset(map(UUID, known)),
                 standing=False,
             )
             found = await build_context(ctx.memory, query, ctx.lineage)
             shown = _memories_in(found)
             if not shown:
                 return Injection()
-            self._told.set(session, told | {str(id) for id in shown})
+            self._injected.set(session, known | {str(id) for id in shown})
             return Injection(PREFACE + found.text, shown)
 
         seconds = self._context_seconds
@@ -127,7 +131,7 @@ class SessionMemory:
             return None
 
         async def stored() -> UUID | None:
-            ctx = await self._desk(caller)
+            ctx = await self._operation_context(caller)
             # What is put to a butler is a task; statements are read from conversations.
             asked = replace(found, statements=())
             part = await store_essence(ctx, str(session), asked, None, {})
@@ -136,10 +140,10 @@ class SessionMemory:
         return await self._kept(stored)
 
     async def stored_by(self, caller: Caller, since: datetime) -> Sequence[UUID]:
-        """The memories that a caller has stored since an instant; none where that is not known."""
+        """List the memories that a caller has stored since an instant; none if that fails."""
 
         async def found() -> Sequence[UUID]:
-            ctx = await self._desk(caller)
+            ctx = await self._operation_context(caller)
             return await stored_by(ctx.memory, caller.actor, since, ctx.lineage)
 
         return await forgiven(
@@ -149,17 +153,17 @@ class SessionMemory:
     async def remember_transcript(
         self, session: str, transcript: str, metadata: dict[str, Any], caller: Caller
     ) -> UUID | None:
-        """Store what is new in a session since it was last stored; None when nothing is.
+        """Store what is new in a session since it was last stored; None if nothing is.
 
-        Not forgiven: whoever has the transcript keeps it and tries again.
+        Raises if that fails: the caller keeps the transcript and tries again.
         """
         async with asyncio.timeout(TRANSCRIPT_SECONDS):
-            ctx = await self._desk(caller)
+            ctx = await self._operation_context(caller)
             said = await asyncio.to_thread(parse, transcript)
             return await store_session(ctx, session, said, metadata)
 
     async def _waiting(self, ctx: OperationContext) -> str:
-        """A line about what nobody has read, where an agent could."""
+        """Return a line about unread episodes, for an agent that could read them."""
         if not self._invitation or ctx.scopes:
             return ""
         found = await count_unread(ctx.memory, ctx.lineage)
@@ -169,7 +173,7 @@ class SessionMemory:
         days = max(0, (ctx.memory.now() - found.oldest).days)
         return f"{many} to be read; days since the oldest: {days}. {self._invitation}\n"
 
-    async def _desk(self, caller: Caller) -> OperationContext:
+    async def _operation_context(self, caller: Caller) -> OperationContext:
         return OperationContext.of(await self._memory(), caller)
 
     async def _kept(self, stored: Callable[[], Awaitable[UUID | None]]) -> UUID | None:
@@ -179,10 +183,10 @@ class SessionMemory:
 
 
 def _memories_in(found: Context) -> tuple[UUID, ...]:
-    """The memories that stand in a block."""
+    """List the memories in a block."""
     return tuple(line.ref.id for some in found.block.included.values() for line in some)
 
 
 def place_name(cwd: str, caller: Caller) -> str:
-    """What the place of a session is called: its project's name, else its directory's."""
+    """Return the name of a session's project, or else of its directory."""
     return (caller.project and caller.project.name) or PurePath(cwd).name

@@ -58,10 +58,9 @@ class Candidates:
     names: Set[str]
     depth: int
 
-    def ranked(self, columns: CandidateColumns | None = None, limit: int = 0) -> list[Ranked]:
-        """Rank them, or some of them, best first."""
-        chosen = self.columns if columns is None else columns
-        return ranker.rank(chosen, self.question, self.names, max(limit, self.depth)).ranked
+    def ranked(self, columns: CandidateColumns) -> list[Ranked]:
+        """Rank some of them, best first."""
+        return ranker.rank(columns, self.question, self.names, self.depth).ranked
 
 
 async def find_candidates(

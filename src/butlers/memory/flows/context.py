@@ -9,6 +9,7 @@ from butlers.db.postgres import Row
 from butlers.errors import InvalidInput
 from butlers.kernel.token_count import count_tokens
 from butlers.memory import limits
+from butlers.memory.candidates import CandidateColumns
 from butlers.memory.flows import recall
 from butlers.memory.flows.candidates import CandidateQuery, Candidates, find_candidates
 from butlers.memory.flows.recall import Recalled, RecalledRows
@@ -97,8 +98,7 @@ async def build_context(
 
 @dataclass(frozen=True, slots=True)
 class _AlwaysInjected:
-    """What is included whatever the prompt: standing rules, and where a session opens the latest
-    episodes."""
+    """What is included whatever the prompt: standing rules; the latest episodes at an opening."""
 
     rules: list[Row]
     episodes: list[Row]
@@ -109,27 +109,29 @@ async def _recall(
 ) -> list[Recalled]:
     """Recall what answers the prompt, as many as the budget may hold, in the order of recall.
 
-    A prompt that only acknowledges gets nothing. Where a session opens nothing was asked yet: the
-    nearest facts and rules come, and episodes only if they answer.
+    Episodes are ranked by themselves: one often comes nearer to a prompt than the fact that
+    matters. So are facts and rules, unless only what the prompt needs is wanted. A prompt that only
+    acknowledges gets nothing. Where a session opens nothing was asked yet: the nearest facts and
+    rules come, and episodes only if they answer.
     """
-    if candidates.question.acknowledges:
+    if candidates.question.acknowledges and not wanted.opening:
         return []
     limit = memory.settings.retrieval.default_limit
     most = min(max(limit, budget // _TOKENS_PER_LINE), recall.DEPTH)
-    kinds = set(MemoryType) if memory.settings.context.episodes_share else set(_KNOWLEDGE)
+    groups = [(kind,) for kind in _KNOWLEDGE] if wanted.standing else [_KNOWLEDGE]
+    episodes = [(MemoryType.EPISODE,)] if memory.settings.context.episodes_share else []
 
-    def is_wanted(one: Ranked) -> bool:
-        return one.ref.type in kinds and one.ref.id not in wanted.exclude
+    def choice(columns: CandidateColumns) -> list[Ranked]:
+        chosen = list[Ranked]()
+        for kinds in (*groups, *episodes):
+            ranked = candidates.ranked(columns.only(*kinds))
+            nearest = wanted.opening and kinds not in episodes
+            chosen += ranked[:limit] if nearest else recall.answering(ranked)
+        wished = (one for one in chosen if one.ref.id not in wanted.exclude)
+        return sorted(wished, key=lambda one: -one.relevance)
 
     rows = RecalledRows(memory, lineage, wanted.then)
-    chosen = await recall.choose(
-        candidates, most, rows, lambda ranked: list(filter(is_wanted, recall.answering(ranked)))
-    )
-    if wanted.opening:
-        known = [one for one in candidates.ranked() if one.ref.type in _KNOWLEDGE]
-        chosen = list(filter(is_wanted, known))[:limit] + [
-            one for one in chosen if one.ref.type is MemoryType.EPISODE
-        ]
+    chosen = await recall.choose(candidates, most, rows, choice)
     recalled = await recall.score(memory, chosen, rows, most, wanted.then)
     return [one for one in recalled if not one.row.get("outdated_by")]
 

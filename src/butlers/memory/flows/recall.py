@@ -38,8 +38,8 @@ DEFAULT_LIMIT, MANY_LIMIT = 10, 50
 """How many memories are returned unless the caller says: to a question that wants many, more."""
 DEFAULT_IMPORTANCE = 5.0
 """The importance of a rule, which has none of its own."""
-Choice = Callable[[Sequence[Ranked]], Sequence[Ranked]]
-"""Selects from the ranked candidates."""
+Choice = Callable[[CandidateColumns], Sequence[Ranked]]
+"""Ranks candidates and selects from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,9 @@ async def search_memories(
             candidates,
             limit,
             rows,
-            lambda all: [one for one in all if one.relevance >= min_relevance],
+            lambda columns: [
+                one for one in candidates.ranked(columns) if one.relevance >= min_relevance
+            ],
         )
         scores = {one.ref: _fused_scores(one) for one in ranked if one.ref in rows.loaded}
     else:
@@ -149,7 +151,10 @@ async def recall(
     candidates = await find_candidates(memory, query, lineage, max(limit or MANY_LIMIT, DEPTH))
     limit = limit or (MANY_LIMIT if candidates.question.wants_many else DEFAULT_LIMIT)
     chosen = await choose(
-        candidates, limit, rows, lambda ranked: answering(ranked) or ranked[:nearest]
+        candidates,
+        limit,
+        rows,
+        lambda columns: answering(all := candidates.ranked(columns)) or all[:nearest],
     )
     recalled = await score(memory, chosen, rows, limit, query.then)
     current = [one for one in recalled if may_answer(one.row)]
@@ -162,22 +167,22 @@ async def recall(
     return [replace(one, row=_used(one.row, now)) for one in recalled]
 
 
-def answering(ranked: Sequence[Ranked]) -> Sequence[Ranked]:
-    """Choose what passes the gate."""
+def answering(ranked: Sequence[Ranked]) -> list[Ranked]:
+    """Select what passes the gate."""
     return [one for one in ranked if one.relevance > 0]
 
 
 async def choose(
     candidates: Candidates, limit: int, rows: RecalledRows, choice: Choice
 ) -> list[Ranked]:
-    """Rank the candidates of a query and choose among them; outdated episodes come last.
+    """Choose among the candidates of a query and load them; outdated episodes come last.
 
     The others are ranked anew without them: an outdated episode may come so near that it hides
     what replaced it.
     """
     columns, outdated = candidates.columns, list[Ranked]()
     while True:
-        chosen = choice(candidates.ranked(columns, limit))[: _SPARE * limit]
+        chosen = choice(columns)[: _SPARE * limit]
         await rows.load([one.ref for one in chosen], limit)
         gone = [one for one in chosen if not may_answer(rows.loaded.get(one.ref, {}))]
         if not gone:
