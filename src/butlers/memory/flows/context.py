@@ -109,26 +109,25 @@ async def _recall(
 ) -> list[Recalled]:
     """Recall what answers the prompt, as many as the budget may hold, in the order of recall.
 
-    Episodes are ranked by themselves: one often comes nearer to a prompt than the fact that
-    matters. So are facts and rules, unless only what the prompt needs is wanted. A prompt that only
-    acknowledges gets nothing. Where a session opens nothing was asked yet: the nearest facts and
-    rules come, and episodes only if they answer.
+    All compete, and facts and rules also by themselves: an episode often comes nearer to a prompt
+    than the fact that matters. A prompt that only acknowledges gets nothing. Where a session opens
+    nothing was asked yet: the nearest facts and rules come, and episodes only if they answer.
     """
     if candidates.question.acknowledges and not wanted.opening:
         return []
     limit = memory.settings.retrieval.default_limit
     most = min(max(limit, budget // _TOKENS_PER_LINE), recall.DEPTH)
+    everything = tuple(MemoryType) if memory.settings.context.episodes_share else _KNOWLEDGE
     groups = [(kind,) for kind in _KNOWLEDGE] if wanted.standing else [_KNOWLEDGE]
-    episodes = [(MemoryType.EPISODE,)] if memory.settings.context.episodes_share else []
 
     def choice(columns: CandidateColumns) -> list[Ranked]:
-        chosen = list[Ranked]()
-        for kinds in (*groups, *episodes):
+        chosen = recall.answering(candidates.ranked(columns.only(*everything)))
+        for kinds in groups:
             ranked = candidates.ranked(columns.only(*kinds))
-            nearest = wanted.opening and kinds not in episodes
-            chosen += ranked[:limit] if nearest else recall.answering(ranked)
-        wished = (one for one in chosen if one.ref.id not in wanted.exclude)
-        return sorted(wished, key=lambda one: -one.relevance)
+            chosen += ranked[:limit] if wanted.opening else recall.answering(ranked)
+        chosen.sort(key=lambda one: -one.relevance)
+        first = {one.ref: one for one in reversed(chosen)}
+        return [one for one in chosen if first[one.ref] is one and one.ref.id not in wanted.exclude]
 
     rows = RecalledRows(memory, lineage, wanted.then)
     chosen = await recall.choose(candidates, most, rows, choice)
