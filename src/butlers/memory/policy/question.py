@@ -47,6 +47,8 @@ _FORMS = tomllib.loads(Path(__file__).with_name("question_forms.toml").read_text
 _MANY, _FACT = (re.compile("|".join(_FORMS[name]), re.IGNORECASE) for name in ("many", "fact"))
 _ACKNOWLEDGING = frozenset(_FORMS["acknowledging"])
 _LONGEST_ACKNOWLEDGING = 6
+# Scripts that the embedding model does not read: Japanese, Chinese, Korean.
+_UNREAD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？؟])\s*")
 _ASKS = re.compile("[?？؟]")
 
@@ -97,6 +99,8 @@ class ParsedQuestion:
     """Whether it asks what is true, not how to behave."""
     acknowledges: bool = False
     """Whether it only says yes, thanks or go on."""
+    is_read_by_words: bool = False
+    """Whether it is in a script that the embedding model does not read."""
 
 
 def by_every_name(text: str, called: Mapping[str, str]) -> str:
@@ -127,6 +131,7 @@ def read(text: str, names: Set[str], now: datetime) -> ParsedQuestion:
         _MANY.search(text) is not None,
         _FACT.search(text) is not None,
         _acknowledges(text),
+        _UNREAD.search(text) is not None,
     )
 
 

@@ -152,9 +152,11 @@ def ranking(columns: CandidateColumns, found: Signals, learned: Weights, depth: 
     added["misplaced"] = -_MISPLACED * found.misplaced
     scores = np.sum(list(added.values()), axis=0)
     answers = how_likely(learned, found, scores)
-    # The learned score orders both rankings, also what shares no word with the question.
-    order = np.argsort(-scores, kind="stable").tolist()
-    fused = reciprocal_rank_fusion(order, order, depth)
+    # The learned score orders both rankings, also what shares no word with the question, unless
+    # words are all there is to go by.
+    order = np.argsort(-scores, kind="stable")
+    by_words = order[columns.ranks[order] > 0] if found.by_words else order
+    fused = reciprocal_rank_fusion(order.tolist(), by_words.tolist(), depth)
     relevance = _relevance(scores, answers if answers >= learned.least_answers else 0.0)
     return Ranking(
         answers,

@@ -83,6 +83,8 @@ class Signals:
     """How much of the question asks nothing."""
     misplaced: Numbers
     """1 for a rule where the question asks what is true, not how to behave."""
+    by_words: bool
+    """Whether only words tell: the embedding model does not read the question's script."""
 
 
 def signals(
@@ -125,6 +127,7 @@ def signals(
         },
         question.told,
         np.array([float(question.asks_fact and kind == MemoryType.RULE) for kind in columns.kinds]),
+        question.is_read_by_words,
     )
 
 
