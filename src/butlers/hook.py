@@ -24,6 +24,9 @@ UNANSWERED_SECONDS = 60.0
 # A daemon that was just started gets this time to come up.
 STARTING_SECONDS = 60.0
 
+# Claude Code writes the transcript of a first answer a moment after it reports the answer.
+TRANSCRIPT_SECONDS = 0.5
+
 MAX_INPUT_BYTES = 4 * 1024 * 1024
 MAX_CONTEXT_CHARACTERS = 9_900
 
@@ -101,7 +104,16 @@ def _keep(butler: str, home: str, event: dict[str, Any], low_trust: bool) -> Non
     entry["path"] = os.path.realpath(os.path.expanduser(path))
     entry["cwd"] = cwd if isinstance(cwd, str) else ""
     entry["project"], entry["low_trust"] = _project(event), low_trust
+    if name == "Stop":
+        _wait_for(entry["path"], TRANSCRIPT_SECONDS)
     spool.keep(home, entry, ended=name == "SessionEnd")
+
+
+def _wait_for(path: str, seconds: float) -> None:
+    """Wait until a file exists, at most so long."""
+    deadline = time.monotonic() + seconds
+    while not os.path.exists(path) and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def _project(event: dict[str, Any]) -> dict[str, Any] | None:

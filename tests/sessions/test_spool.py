@@ -79,6 +79,22 @@ def test_a_session_is_kept_though_its_agent_deletes_it(
     assert arrival.transcript.read_text() == '{"type": "user"}\n'
 
 
+def test_a_transcript_that_is_written_just_after_the_answer_is_kept(
+    home: Home, transcript: Path
+) -> None:
+    text = transcript.read_text()
+    transcript.unlink()
+    with ThreadPoolExecutor(1) as beside:
+        reported = beside.submit(run_hook, home, event("Stop", transcript))
+        time.sleep(0.15)  # longer than the hook takes to start
+        transcript.write_text(text)
+        assert reported.result()[0] == ""
+    transcript.unlink()
+    (arrival,) = left(home)
+    assert arrival.transcript is not None
+    assert arrival.transcript.read_text() == text
+
+
 def test_nobody_else_may_look(home: Home, transcript: Path) -> None:
     run_hook(home, event("SessionEnd", transcript))
     (arrival,) = left(home)
