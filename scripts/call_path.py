@@ -3,7 +3,7 @@
 Starts `butlers up` in an empty home, calls `memory_store_fact` and `memory_recall` over MCP with a
 token, and counts the distinct functions that ran, background work included. A function inside
 another counts as one with it. The first call of each tool is not counted: it also loads the model
-and opens connections. Figures of the daemon's other work in the same second may be among them.
+and opens connections. The look that the daemon takes at its spool four times a second is left out.
 
     python scripts/call_path.py                 print a table
     python scripts/call_path.py --json          print JSON
@@ -57,7 +57,7 @@ class Tracer:
         self._records = False
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
-        if self._records and event == "call":
+        if self._records and event == "call" and not _is_of_spool(frame):
             self._seen.add(frame.f_code)
 
     def begin(self, *_: object) -> None:
@@ -75,6 +75,15 @@ class Tracer:
         unfinished = self._file.with_suffix(".unfinished")
         unfinished.write_text(json.dumps(sorted(functions)))
         unfinished.rename(self._file)
+
+
+def _is_of_spool(frame: FrameType | None) -> bool:
+    """Whether the spool worker runs this, by itself and for no call."""
+    while frame is not None:
+        if frame.f_code.co_filename.endswith("host/spool_worker.py"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def serve(home: Path, file: Path) -> None:
