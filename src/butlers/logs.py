@@ -74,7 +74,6 @@ def _shared() -> list[Processor]:
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        blank_secrets,
     ]
 
 
@@ -82,36 +81,33 @@ def _formatter(on_terminal: bool, debugging: bool) -> logging.Formatter:
     render: Processor = structlog.processors.JSONRenderer()
     if on_terminal:
         render = structlog.dev.ConsoleRenderer(colors=True)
-    explain: Processor = structlog.processors.format_exc_info if debugging else shorten_exception
     formatter = structlog.stdlib.ProcessorFormatter
-    processors = [formatter.remove_processors_meta, explain, mask_secrets, render]
+    processors: list[Processor] = [formatter.remove_processors_meta, redact, render]
+    if debugging:
+        processors.insert(1, structlog.processors.format_exc_info)
     return formatter(foreign_pre_chain=_shared(), processors=processors)
 
 
-def blank_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Blank secrets and contents of memories that a caller passed."""
+def redact(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Blank secrets and contents of memories, and mask what looks like a secret in any text."""
+    if "exc_info" in event:
+        _shorten_exception(event)
     debugging = event.get("level") == "debug"
     for key, value in event.items():
         is_secret = names_a_secret(key) and not isinstance(value, int)
         if is_secret or (key in _CONTENT_KEYS and not debugging):
             event[key] = "[not logged]"
+        elif isinstance(value, str):
+            event[key] = masked(value).text
     return event
 
 
-def mask_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Mask what looks like a secret in any text."""
-    return {
-        key: masked(value).text if isinstance(value, str) else value for key, value in event.items()
-    }
-
-
-def shorten_exception(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+def _shorten_exception(event: EventDict) -> None:
     """Replace an exception by its type and stack without the message, which may quote a memory."""
-    info = event.pop("exc_info", None)
+    info = event.pop("exc_info")
     error = sys.exc_info()[1] if info is True else info[1] if isinstance(info, tuple) else info
     if isinstance(error, BaseException):
         event["exception"] = "\n".join(_error_chain(error))
-    return event
 
 
 def _error_chain(error: BaseException) -> list[str]:
