@@ -132,7 +132,7 @@ class Operation:
         """Its name in Python."""
         return self.run.__name__
 
-    @property
+    @cached_property
     def needs(self) -> Right:
         """The right a token needs to call it."""
         if self.is_maintenance:
@@ -164,7 +164,7 @@ class Operation:
         """The type that a Python program gets back."""
         return get_type_hints(self.run)["return"]
 
-    @property
+    @cached_property
     def may_find_nothing(self) -> bool:
         """Whether it may return None."""
         return NoneType in get_args(self.result)
@@ -193,7 +193,13 @@ class Operation:
     async def perform(self, ctx: Any, **given: Any) -> Any:
         """Parse arguments, run it and return its output as JSON values."""
         params = self.parse(given)
-        return self._render(await self.execute(ctx, params), getattr(params, "detail", Detail.FULL))
+        result = await self.execute(ctx, params)
+        plain = json_value(_plain(result))
+        if result is not None and not isinstance(plain, dict | list):
+            (name,) = self.output.model_fields
+            return {name: plain}
+        detail = getattr(params, "detail", Detail.FULL)
+        return brief(plain) if detail is Detail.BRIEF else plain
 
     async def execute(self, ctx: Any, params: Any) -> Any:
         """Run it with parsed arguments.
@@ -207,13 +213,6 @@ class Operation:
             return await self.run(ctx.reader(), params)
         except Away:
             return await self.run(ctx.reader(current=True), params)
-
-    def _render(self, result: Any, detail: Detail) -> Any:
-        plain = json_value(_plain(result))
-        if result is not None and not isinstance(plain, dict | list):
-            (name,) = self.output.model_fields
-            return {name: plain}
-        return brief(plain) if detail is Detail.BRIEF else plain
 
 
 class OperationTable:
