@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 Clock = Callable[[], datetime]
 ClockDoubt = Callable[[], Awaitable[str | None]]
@@ -15,10 +16,8 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _PROCESS = f"process {os.getpid()} of {time.monotonic()}"
 _UNSYNCHRONISED = 5
 
-
-def utc_now() -> datetime:
-    """Return the current time in UTC, with its time zone."""
-    return datetime.now(UTC)
+utc_now: Clock = partial(datetime.now, UTC)
+"""Returns the current time in UTC, with its time zone."""
 
 
 async def undoubted() -> str | None:

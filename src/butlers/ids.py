@@ -5,7 +5,5 @@ from uuid import UUID, uuid4
 
 NewId = Callable[[], UUID]
 
-
-def new_id() -> UUID:
-    """Return a new random identifier."""
-    return uuid4()
+new_id: NewId = uuid4
+"""Returns a new random identifier."""
