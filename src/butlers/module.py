@@ -182,9 +182,9 @@ class Module(ABC):
         return Health(ok=True)
 
 
-def request_id(request_context: dict[str, Any] | None) -> str | None:
+def request_id(request_context: dict[str, Any]) -> str | None:
     """Return the request id that a caller gave, cleaned; None without one."""
-    given = (request_context or {}).get("request_id")
+    given = request_context.get("request_id")
     if given is None:
         return None
     cleaned = masked(one_line(given)).text if isinstance(given, str) else ""

@@ -176,8 +176,10 @@ class ButlerMCP(MCPServer[Any]):
                 f"tenant_id: found {tenant_id[:80]!r}; valid is your own tenant, "
                 f"{caller.tenant_id!r}, and no other"
             )
-        module.check_started()
-        request_id = checked_request_id(params.get("request_context"))
+        if module.failure:
+            module.check_started()
+        context = params.get("request_context")
+        request_id = checked_request_id(context) if context else None
         own = {k: v for k, v in params.items() if k not in ("tenant_id", "request_context")}
         return await module.call(operation, caller, own, request_id)
 
