@@ -3,8 +3,9 @@
 The class says what a call returns; the transaction adds `tenant_id`.
 """
 
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar
 
 from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import NamedQuery
@@ -13,30 +14,29 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Statement:
+class Statement(Generic[T]):
     """A statement to call with a transaction and values."""
 
     query: NamedQuery
+    run: ClassVar[Callable[..., Coroutine[Any, Any, Any]]]
+
+    def __call__(self, tx: Transaction, /, **values: object) -> Coroutine[Any, Any, T]:
+        return type(self).run(tx, self.query, **values)
 
 
-@dataclass(frozen=True)
-class Rows(Statement):
+class Rows(Statement[list[Row]]):
     """Returns every row."""
 
-    async def __call__(self, tx: Transaction, /, **values: object) -> list[Row]:
-        return await tx.fetch(self.query, **values)
+    run = Transaction.fetch
 
 
-@dataclass(frozen=True)
-class FirstRow(Statement):
+class FirstRow(Statement[Row | None]):
     """Returns the first row, or None."""
 
-    async def __call__(self, tx: Transaction, /, **values: object) -> Row | None:
-        return await tx.fetch_one(self.query, **values)
+    run = Transaction.fetch_one
 
 
-@dataclass(frozen=True)
-class OnlyRow(Statement):
+class OnlyRow(Statement[Row]):
     """Returns the only row of a statement that always has one: a count, or a locked row."""
 
     async def __call__(self, tx: Transaction, /, **values: object) -> Row:
@@ -45,25 +45,19 @@ class OnlyRow(Statement):
         return row
 
 
-@dataclass(frozen=True)
-class FirstValue(Statement, Generic[T]):
+class FirstValue(Statement[T | None]):
     """Returns the first column of the first row, or None: `FirstValue[str](SQL["retract"])`."""
 
-    async def __call__(self, tx: Transaction, /, **values: object) -> T | None:
-        return cast(T | None, await tx.fetch_value(self.query, **values))
+    run = Transaction.fetch_value
 
 
-@dataclass(frozen=True)
-class OnlyValue(Statement, Generic[T]):
+class OnlyValue(Statement[T]):
     """Returns the one column of a statement that always has one row."""
 
-    async def __call__(self, tx: Transaction, /, **values: object) -> T:
-        return cast(T, await tx.fetch_value(self.query, **values))
+    run = Transaction.fetch_value
 
 
-@dataclass(frozen=True)
-class Touched(Statement):
+class Touched(Statement[int]):
     """Returns how many rows were touched."""
 
-    async def __call__(self, tx: Transaction, /, **values: object) -> int:
-        return await tx.execute(self.query, **values)
+    run = Transaction.execute

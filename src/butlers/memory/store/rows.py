@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from butlers.db.queries import load
-from butlers.db.statements import OnlyValue, Rows, Statement, Touched
+from butlers.db.statements import OnlyValue, Rows, Touched
 
 _SQL = load(__file__)
 
@@ -29,7 +29,7 @@ class RowKind:
     name: str
     table: str
     key: str
-    rows: Statement
+    rows: Rows
 
 
 KINDS = (
