@@ -94,7 +94,7 @@ async def test_connections_that_were_cut_no_longer_count(
     crowd: Crowd, owner: asyncpg.Connection
 ) -> None:
     await asyncio.gather(*(crowd.nap(place) for place in range(POOLS)))
-    quota = crowd.databases[0]._pool._share.quota
+    quota = crowd.databases[0]._pool.quota
     assert quota.open == await crowd.open(owner) > 0
     await owner.fetch(KILL)
     async with asyncio.timeout(5):

@@ -26,6 +26,9 @@ LEFT = (
 # The same, and errors of a connection that is closed.
 GONE = (*LEFT, asyncpg.InterfaceError)
 
+# Whatever the driver raises.
+DRIVER = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+
 # A wrong address, login or database name; trying again would not help.
 _CANNOT_USE = (
     asyncpg.ClientConfigurationError,

@@ -18,11 +18,11 @@ from asyncpg.pool import PoolConnectionProxy
 from asyncpg.transaction import Transaction
 from pgvector.asyncpg import register_vector
 
-from butlers.db.connection_quota import ConnectionQuota, PoolShare
-from butlers.db.driver_errors import GONE, LEFT, has_left, is_gone, translated_errors
+from butlers.db.connection_quota import ConnectionQuota
+from butlers.db.driver_errors import DRIVER, GONE, LEFT, has_left, is_gone, translated_errors
 from butlers.db.primary_connector import PrimaryConnector
 from butlers.db.tenant_proof import IS_UNBOUND, Keys
-from butlers.errors import Away
+from butlers.errors import Away, Unavailable
 from butlers.kernel.json_values import shallow_json
 
 # How long to wait for a server that is full or away.
@@ -31,6 +31,10 @@ _DROP_SECONDS = 1.0
 _UNCERTAIN = (
     "the database went away during a commit, which may have been done: check whether the change "
     "is there before you repeat it"
+)
+_NONE_FREE = (
+    "no connection to the database was free within {:g} seconds; try again, or raise "
+    "database.connections"
 )
 _STARTUP_SETTINGS = {"timezone": "UTC", "application_name": "butlers"}
 
@@ -50,11 +54,6 @@ class PoolLimits:
     quota: ConnectionQuota | None = None
     """What all butlers of the process may open together."""
 
-    def share(self) -> PoolShare:
-        """Return the part of the quota that a pool with these limits may use."""
-        quota = self.quota or ConnectionQuota(2 * self.pool_max)
-        return quota.pool_share(self.pool_min, self.pool_max, self.timeout)
-
 
 @dataclass(frozen=True, slots=True)
 class PoolTarget:
@@ -71,10 +70,17 @@ class ConnectionPool:
     """A pool of connections to one server, or to whichever of several is the primary."""
 
     def __init__(
-        self, pool: asyncpg.Pool, share: PoolShare, begin_with: str, faults: Faults
+        self,
+        pool: asyncpg.Pool,
+        quota: ConnectionQuota,
+        timeout: float,
+        begin_with: str,
+        faults: Faults,
     ) -> None:
         self.pool = pool
-        self._share = share
+        self.quota = quota
+        self._timeout = timeout
+        self._own_slots = asyncio.Semaphore(pool.get_max_size())
         self._begin_with = begin_with
         self._faults = faults
         self._is_patient = faults is translated_errors
@@ -89,20 +95,24 @@ class ConnectionPool:
         options: dict[str, Any] = {"server_settings": _STARTUP_SETTINGS | settings}
         if target.pooled:
             options = {"server_settings": _STARTUP_SETTINGS, "statement_cache_size": 0}
-        share = limits.share()
-        with share.returned_on_error(), target.faults():
-            pool = await asyncpg.create_pool(
-                target.dsn,
-                min_size=share.pool_min,
-                max_size=limits.pool_max,
-                command_timeout=limits.timeout,
-                connect=PrimaryConnector(target.dsn),
-                init=partial(_prepare, share.quota, target.keys),
-                reset=_keep,
-                **options,
-            )
+        quota = limits.quota or ConnectionQuota(2 * limits.pool_max)
+        options |= {"min_size": quota.join(limits.pool_min, limits.pool_max)}
+        try:
+            with target.faults():
+                pool = await asyncpg.create_pool(
+                    target.dsn,
+                    max_size=limits.pool_max,
+                    command_timeout=limits.timeout,
+                    connect=PrimaryConnector(target.dsn),
+                    init=partial(_prepare, quota, target.keys),
+                    reset=_keep,
+                    **options,
+                )
+        except BaseException:
+            quota.leave(limits.pool_max)
+            raise
         begin_with = _set_local(settings) if target.pooled else ""
-        return cls(pool, share, begin_with, target.faults)
+        return cls(pool, quota, limits.timeout, begin_with, target.faults)
 
     async def close(self) -> None:
         """Close every connection; busy ones are cut after five seconds."""
@@ -111,7 +121,7 @@ class ConnectionPool:
                 await self.pool.close()
         except TimeoutError:
             self.pool.terminate()
-        self._share.leave()
+        self.quota.leave(self.pool.get_max_size())
 
     @asynccontextmanager
     async def connection(self, *, patient: bool = True) -> AsyncIterator[PoolConnectionProxy]:
@@ -120,8 +130,8 @@ class ConnectionPool:
             async with self.transaction(readonly=False) as connection:
                 yield connection
             return
-        with self._faults():
-            connection = await self._acquired(patient=patient)
+        try:
+            connection = await self._acquire(patient=patient)
             try:
                 yield connection
             except BaseException as error:
@@ -129,7 +139,10 @@ class ConnectionPool:
                     await self._drop_all()
                 raise
             finally:
-                await self._share.release(self.pool, connection)
+                await self._release(connection)
+        except DRIVER:
+            with self._faults():
+                raise
 
     @asynccontextmanager
     async def transaction(
@@ -140,7 +153,7 @@ class ConnectionPool:
         Where the connection turns out to be dead by then, another is taken. Away where it is lost
         during the commit, which may have been done.
         """
-        with self._faults():
+        try:
             connection, transaction = await self._begin(isolation, readonly, first)
             try:
                 yield connection
@@ -158,14 +171,17 @@ class ConnectionPool:
                         raise Away(_UNCERTAIN) from error
                     raise
             finally:
-                await self._share.release(self.pool, connection)
+                await self._release(connection)
+        except DRIVER:
+            with self._faults():
+                raise
 
     async def _begin(
         self, isolation: Isolation, readonly: bool, first: First | None
     ) -> tuple[PoolConnectionProxy, Transaction]:
         """Begin a transaction on a connection that is alive."""
         while True:
-            connection = await self._acquired()
+            connection = await self._acquire()
             transaction = connection.transaction(isolation=isolation, readonly=readonly)
             try:
                 await transaction.start()
@@ -175,21 +191,22 @@ class ConnectionPool:
                     await first(connection)
                 return connection, transaction
             except (*LEFT, asyncpg.InternalServerError) as error:
-                await self._share.release(self.pool, connection)
+                await self._release(connection)
                 if not has_left(error):
                     raise
                 await self._drop_all()
                 await self._wait_or_raise(error)
             except BaseException:
-                await self._share.release(self.pool, connection)
+                await self._release(connection)
                 raise
 
-    async def _acquired(self, *, patient: bool = True) -> PoolConnectionProxy:
+    async def _acquire(self, *, patient: bool = True) -> PoolConnectionProxy:
+        """Take a connection; wait for a server that is full or away."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _PATIENCE_SECONDS
         while True:
             try:
-                connection = await self._share.acquire(self.pool)
+                connection = await self._acquire_once()
             except asyncpg.TooManyConnectionsError:
                 if loop.time() >= deadline or not self._is_patient:
                     raise
@@ -201,6 +218,42 @@ class ConnectionPool:
             else:
                 self._gone_at = None
                 return connection
+
+    async def _acquire_once(self) -> PoolConnectionProxy:
+        """Take a connection within the quota; Unavailable when none is free in time."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                # Own slots first, so that a pool with many callers queues only a few of them.
+                await self._own_slots.acquire()
+                try:
+                    await self.quota.slots.acquire()
+                except BaseException:
+                    self._own_slots.release()
+                    raise
+        except TimeoutError as error:
+            raise Unavailable(_NONE_FREE.format(self._timeout)) from error
+        try:
+            connection = await self.pool.acquire()
+        except BaseException:
+            self.quota.slots.release()
+            self._own_slots.release()
+            raise
+        self.quota.in_use += 1
+        return connection
+
+    async def _release(self, connection: PoolConnectionProxy) -> None:
+        """Give a connection back; close it where too many would stay open unused."""
+        quota = self.quota
+        quota.in_use -= 1
+        try:
+            if quota.wanted > quota.limit and quota.open - quota.in_use > quota.idle_limit:
+                await connection.close()
+        finally:
+            try:
+                await self.pool.release(connection)
+            finally:
+                quota.slots.release()
+                self._own_slots.release()
 
     async def _drop_all(self) -> None:
         """Let the next callers connect anew, at most once a second: the server may be lost."""

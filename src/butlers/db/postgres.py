@@ -38,16 +38,14 @@ class Access:
     runtime_role: str | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Transaction:
     """Runs named statements for one tenant, who is the `:tenant_id` of each."""
 
-    def __init__(
-        self, connection: PoolConnectionProxy, tenant_id: str, actor: str = "", proof: str = ""
-    ) -> None:
-        self._connection = connection
-        self.tenant_id = tenant_id
-        self.actor = actor
-        self._parameters = {"tenant_id": tenant_id, "actor": actor, "proof": proof}
+    _connection: PoolConnectionProxy
+    tenant_id: str
+    actor: str = ""
+    proof: str = ""
 
     async def fetch(self, query: NamedQuery, /, **values: object) -> list[Row]:
         """Return every row."""
@@ -71,8 +69,11 @@ class Transaction:
         """Return the statement and its arguments; a caller may not name another tenant."""
         if "tenant_id" in values:
             raise TypeError(f"{query.name}: leave out tenant_id; the transaction sets it")
-        own = {name: value for name, value in self._parameters.items() if name in query.parameters}
-        return query.bound(**{**own, **values})
+        own = {"tenant_id": self.tenant_id, "actor": self.actor, "proof": self.proof}
+        given = {**own, **values}
+        if not values.keys() <= set(query.parameters) <= given.keys():
+            raise TypeError(f"{query.name} takes {query.parameters}, got {tuple(values)}")
+        return query.positional, *(given[name] for name in query.parameters)
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
@@ -97,6 +98,7 @@ class Database:
         self._readonly = readonly
         self.is_replica = is_replica
         self._replicas: Replicas[Database] | None = None
+        self._reader = self if readonly else Database(pool, keys, readonly=True)
 
     @classmethod
     async def open(
@@ -146,7 +148,7 @@ class Database:
         A replica has whatever this process wrote for the tenant. `current`: never a replica.
         """
         replica = self._replicas.choose(tenant_id) if self._replicas and not current else None
-        return replica or Database(self._pool, self._keys, readonly=True)
+        return replica or self._reader
 
     def replica_problems(self) -> dict[str, str]:
         """Return why replicas are not read from, by their address."""
@@ -166,14 +168,17 @@ class Database:
         `snapshot`: every statement sees the same moment. `replicas_wait`: the tenant is read from
         a replica only when it has what is written here.
         """
+
+        async def act(connection: PoolConnectionProxy) -> None:
+            proof = self._keys.proof(tenant_id, actor, connection.get_server_pid())
+            await Transaction(connection, tenant_id, actor, proof).fetch(ACT)
+
         isolation: Isolation = "repeatable_read" if snapshot else None
         try:
             async with self._pool.transaction(
-                isolation,
-                readonly=self._readonly,
-                first=lambda new: self._act_for(new, tenant_id, actor).fetch_value(ACT),
+                isolation, readonly=self._readonly, first=act
             ) as connection:
-                yield self._act_for(connection, tenant_id, actor)
+                yield Transaction(connection, tenant_id, actor)
         finally:
             if self._replicas is not None and replicas_wait:
                 self._replicas.note_write(tenant_id)
@@ -199,16 +204,11 @@ class Database:
             async with self._pool.connection() as connection:
                 # Opening a connection may have shown that proofs are unbound now.
                 if not self._keys.unbound:
-                    return await self._act_for(connection, tenant_id).fetch(query, **values)
+                    proof = self._keys.proof(tenant_id, "", connection.get_server_pid())
+                    tx = Transaction(connection, tenant_id, proof=proof)
+                    return await tx.fetch(query, **values)
         async with self.transaction(tenant_id, replicas_wait=False) as tx:
             return await tx.fetch(query.acted, **values)
-
-    def _act_for(
-        self, connection: PoolConnectionProxy, tenant_id: str, actor: str = ""
-    ) -> Transaction:
-        """Return a transaction with the proof that this connection may act for the tenant."""
-        proof = self._keys.proof(tenant_id, actor, connection.get_server_pid())
-        return Transaction(connection, tenant_id, actor, proof)
 
     async def tenants(self) -> list[str]:
         """List every tenant that ever stored something; for workers, never for a caller."""
