@@ -107,6 +107,8 @@ async def test_a_statement_is_a_function_of_what_is_wanted_of_its_answer(databas
         assert await FirstValue[str](names)(tx) == await OnlyValue[str](names)(tx) == "Al"
         with pytest.raises(TypeError, match="insert takes"):
             await insert(tx, name="Cy")
+        with pytest.raises(TypeError, match="names takes"):
+            await Rows(names)(tx, surplus=1)
 
 
 async def test_answers_come_as_rows_a_row_a_value_and_a_count(database):
