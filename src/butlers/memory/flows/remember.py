@@ -48,7 +48,7 @@ from butlers.memory.model import (
     Trust,
 )
 from butlers.memory.policy import confidence, trust
-from butlers.memory.policy.attachments import checked_new, masked_between
+from butlers.memory.policy.inputs import checked_new, masked_between
 from butlers.memory.policy.scopes import of_source
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.policy.validity import Placement
