@@ -21,8 +21,8 @@ from butlers.memory.flows.browse import (
 from butlers.memory.flows.entity_merge import merge_entities
 from butlers.memory.flows.forget import forget_memory
 from butlers.memory.model import NewEpisode, NewFact, NewRule, Permanence
-from butlers.memory.policy import inputs
-from butlers.memory.policy.inputs import RowPosition
+from butlers.memory.policy import cursors
+from butlers.memory.policy.cursors import RowPosition
 
 
 async def store_facts(memory, lineage, count, **fields):
@@ -306,8 +306,8 @@ async def test_a_time_without_offset_is_refused(memory, lineage, clock):
 
 def test_a_cursor_names_its_place_and_no_other_text_does(clock):
     place = RowPosition(clock(), UUID(int=3))
-    cursor = inputs.encode(place)
-    assert inputs.decode(cursor) == place
-    assert inputs.decode(inputs.encode(replace(place, id=UUID(int=4)))) != place
+    cursor = cursors.encode(place)
+    assert cursors.decode(cursor) == place
+    assert cursors.decode(cursors.encode(replace(place, id=UUID(int=4)))) != place
     with pytest.raises(InvalidInput):
-        inputs.decode(cursor + "=")
+        cursors.decode(cursor + "=")

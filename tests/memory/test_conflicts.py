@@ -219,6 +219,12 @@ async def test_two_who_store_both_sides_at_once_are_asked_all_the_same(memory, l
     assert len(page.items) == 6 * 6
 
 
+async def test_a_name_in_decomposed_letters_is_compared_by_its_own_spellings(memory, lineage):
+    berlin = await told(memory, lineage, "city", "Berlin", subject="E\u0301Cole")
+    madrid = await told(memory, lineage, "lives_in", "Madrid", subject="e\u0301cole")
+    assert [conflict.fact_id for conflict in madrid.conflicts] == [berlin.id]
+
+
 async def test_only_facts_seen_together_are_compared(memory, lineage):
     await told(memory, lineage, "city", "Berlin", scope="general")
     assert (await told(memory, lineage, "lives_in", "Madrid", scope="health")).conflicts == ()

@@ -19,6 +19,7 @@ from butlers.memory.model import (
     NewRule,
     Permanence,
 )
+from butlers.memory.policy.inputs import checked_new
 from butlers.memory.settings import MemoryModuleConfig
 from memory.audit_stream import event_types, events, fade, metadata, sizes
 
@@ -471,3 +472,12 @@ async def test_a_fading_fact_that_is_stored_again_does_not_fade(memory, lineage,
     assert await owner.fetchval(state, new.id) == "active"
     kept = await owner.fetchval("select metadata from facts where id = $1", new.id)
     assert json.loads(kept) == {"seen": "cafe"}
+
+
+def test_a_default_given_as_text_becomes_the_default_and_an_empty_author_none():
+    given = NewFact("Ann", "likes", "tea", permanence="standard", author="", source_butler="")
+    new = checked_new(given, MemoryModuleConfig())
+    assert new.permanence is Permanence.STANDARD
+    assert (new.author, new.source_butler) == (None, None)
+    with pytest.raises(InvalidInput, match="author: found an empty text"):
+        checked_new(NewFact("Ann", "likes", "tea", author=" "), MemoryModuleConfig())

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from butlers.memory.model import NewFact
-from butlers.memory.policy.spoken_window import dated, read_window
+from butlers.memory.policy.spoken_window import TIME_CUE, dated, read_window
+from butlers.memory.policy.validity import OPEN
 
 # A Thursday.
 SAID = datetime(2026, 6, 11, 15, 30, tzinfo=UTC)
@@ -135,13 +136,14 @@ def day(told):
 @pytest.mark.contract("L38")
 @pytest.mark.parametrize(("text", "told"), TOLD.items())
 def test_a_statement_that_says_since_or_until_when_is_read(text, told):
+    assert TIME_CUE.search(text), "nobody reads a statement without a cue"
     window = read_window(text, SAID)
     assert (window.valid_from, window.valid_to) == tuple(map(day, told))
 
 
 @pytest.mark.parametrize("text", NOT_TOLD)
 def test_a_date_alone_is_no_window(text):
-    assert read_window(text, SAID).is_open
+    assert read_window(text, SAID) == OPEN
 
 
 def test_what_the_teller_gave_stands_and_a_day_is_counted_from_when_it_was_said():
@@ -152,4 +154,4 @@ def test_what_the_teller_gave_stands_and_a_day_is_counted_from_when_it_was_said(
 
 
 def test_a_long_text_has_no_window():
-    assert read_window("since 2019 " + "x" * 200, SAID).is_open
+    assert read_window("since 2019 " + "x" * 200, SAID) == OPEN

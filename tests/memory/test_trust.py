@@ -29,7 +29,7 @@ from butlers.memory.model import (
     Origin,
     Trust,
 )
-from butlers.memory.policy.trust import origin_words
+from butlers.memory.policy.trust import ORIGIN_WORDS
 from butlers.memory.settings import MemoryModuleConfig, QuarantineConfig, RulesConfig
 from memory.consolidation_stories import active_facts, found, know, tell
 from memory.index import differences
@@ -63,7 +63,7 @@ async def test_trust_is_the_least_of_what_a_memory_comes_from(memory, owner):
         ("plays chess", "agent", 1),
         ("plays go", "agent", 0),
     ]
-    words = {origin_words(row["origin"], row["trust"]) for row in await owner.fetch(
+    words = {ORIGIN_WORDS[row["origin"], row["trust"]] for row in await owner.fetch(
         "select origin, trust from facts union select origin, trust from episodes"
     )}  # fmt: skip
     assert words == {"inferred from tool", "tool", "low trust", ""}

@@ -77,7 +77,7 @@ def test_at_any_moment_one_fact_holds_at_most_and_within_its_window_the_last(tol
 @given(keys(), windows)
 def test_a_time_that_is_told_is_kept_and_a_statement_of_now_holds_now(told, wanted):
     found = place_fact(wanted, told, NOW)
-    if wanted.is_open:
+    if wanted == OPEN:
         assert found.window.holds(NOW)
     if wanted.valid_from is not None:
         assert found.window.valid_from == wanted.valid_from

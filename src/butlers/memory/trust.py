@@ -15,24 +15,23 @@ class Trust(IntEnum):
 
 
 class Origin(StrEnum):
-    """Who said a memory; the first three are trusted alike."""
+    """Who said a memory, how far that is trusted at most, and whether it is a person."""
 
-    OPERATOR = "operator"
-    USER = "user"
-    AGENT = "agent"
-    INFERRED = "inferred"
-    DOCUMENT = "document"
-    TOOL = "tool"
+    trust: Trust
+    is_person: bool
 
-    @property
-    def trust(self) -> Trust:
-        """How far it is trusted at most."""
-        return Trust.__members__.get(self.name, Trust.STATED)
+    def __new__(cls, name: str, trust: Trust = Trust.STATED, is_person: bool = False) -> "Origin":
+        """Make a member with its two properties."""
+        member = str.__new__(cls, name)
+        member._value_, member.trust, member.is_person = name, trust, is_person
+        return member
 
-    @property
-    def is_person(self) -> bool:
-        """Whether a person said it, not a program."""
-        return self in (Origin.OPERATOR, Origin.USER)
+    OPERATOR = "operator", Trust.STATED, True
+    USER = "user", Trust.STATED, True
+    AGENT = "agent", Trust.STATED
+    INFERRED = "inferred", Trust.INFERRED
+    DOCUMENT = "document", Trust.DOCUMENT
+    TOOL = "tool", Trust.TOOL
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from butlers.memory.flows.remember import rate_checked, store_in
 from butlers.memory.flows.results import Stored
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import Lineage, New, NewFact
-from butlers.memory.policy.attachments import checked_new, masked_between
+from butlers.memory.policy.inputs import checked_new, masked_between
 from butlers.memory.store import facts
 from butlers.memory.store.facts import FactKey
 

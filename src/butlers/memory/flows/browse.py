@@ -22,8 +22,7 @@ from butlers.memory.model import (
     Permanence,
     Then,
 )
-from butlers.memory.policy import inputs, scopes
-from butlers.memory.policy.inputs import RowPosition
+from butlers.memory.policy import cursors, inputs, scopes
 from butlers.memory.policy.states import (
     EntityState,
     EpisodeState,
@@ -135,7 +134,7 @@ async def list_page(
     words, fields = {**_WORDS, "state": states}, asdict(where).items()
     values = {k: None if value is None else _checked(k, value, words) for k, value in fields}
     limit = inputs.checked_limit(wanted.limit, MAX_LIMIT)
-    place = inputs.decode(wanted.cursor)
+    place = cursors.decode(wanted.cursor)
     window = PageWindow(
         limit + 1,
         then.at(memory.now()),
@@ -184,8 +183,8 @@ def page_of(rows: list[Row], limit: int) -> Page:
     """Make a page of rows, of which one more than the limit was read to know if there is more."""
     shown = rows[:limit]
     more = len(rows) > limit
-    last = RowPosition(shown[-1]["created_at"], shown[-1]["id"]) if more else None
-    return Page([as_json(row) for row in shown], inputs.encode(last) if last else None)
+    last = cursors.RowPosition(shown[-1]["created_at"], shown[-1]["id"]) if more else None
+    return Page([as_json(row) for row in shown], cursors.encode(last) if last else None)
 
 
 def _checked(name: str, value: str | UUID, words: Mapping[str, type[StrEnum]]) -> str | UUID:

@@ -47,9 +47,9 @@ async def embed_predicates(memory: Memory, news: Iterable[object], lineage: Line
         key: new for key, new in subjects.items() if memory.embedded_subjects.get(key) is None
     }
     if unknown:
-        names = {name for new in unknown.values() for name in spellings(new.subject)}
+        names = spellings(*(new.subject for new in unknown.values()))
         ids = [new.entity_id for new in unknown.values() if new.entity_id is not None]
-        about = {"names": sorted(names), "entity_ids": ids, "limit": _KNOWN_PREDICATES}
+        about = {"names": names, "entity_ids": ids, "limit": _KNOWN_PREDICATES}
         async with memory.transaction(lineage) as tx:
             predicates |= {row["predicate"] for row in await conflicts.find_predicates(tx, **about)}
     await memory.word_vectors(sorted(map(predicate_words, predicates)))
@@ -67,6 +67,8 @@ async def detect_conflicts(
     wanted = {"id": fact_id, "predicates": same_property(new.predicate), "read": LONGEST_READ}
     wanted |= {"names": spellings(new.subject), "most": _LATEST, "limit": _BESIDE}
     rows = await conflicts.find_comparable(work.tx, **wanted)
+    if not rows:
+        return ()
     newer = ComparedFact(new.subject, new.predicate, new.content)
     found = await _compare(work.memory, newer, list({row["id"]: row for row in rows}.values()))
     best = sorted(found, key=lambda pair: (-pair[1].score, pair[0]["id"]))[:_MOST_CONFLICTS]
@@ -77,8 +79,6 @@ async def _compare(
     memory: Memory, newer: ComparedFact, beside: Sequence[Row]
 ) -> list[tuple[Row, Clash]]:
     """Return the rows that a fact is in conflict with, and how."""
-    if not beside:
-        return []
     predicates = sorted({newer.predicate, *(row["predicate"] for row in beside)})
     # Rarely one is missing: another process stored it this very moment.
     vectors = await memory.word_vectors([predicate_words(one) for one in predicates])

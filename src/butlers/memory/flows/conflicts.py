@@ -29,7 +29,7 @@ from butlers.memory.model import (
     Relation,
     Settlement,
 )
-from butlers.memory.policy import inputs
+from butlers.memory.policy import cursors, inputs
 from butlers.memory.policy.conflict_rules import holds_of
 from butlers.memory.policy.validity import Window
 from butlers.memory.store import conflicts, facts, links
@@ -43,7 +43,7 @@ _OTHER = {"newer": "older", "older": "newer"}
 
 async def find_conflicts(memory: Memory, limit: int, cursor: str | None, lineage: Lineage) -> Page:
     """List open conflicts with both facts, the latest first."""
-    limit, place = inputs.checked_limit(limit, MAX_LIMIT), inputs.decode(cursor)
+    limit, place = inputs.checked_limit(limit, MAX_LIMIT), cursors.decode(cursor)
     where = {"place_at": place and place.created_at, "place_id": place and place.id}
     async with memory.transaction(lineage) as tx:
         rows = await conflicts.find_open(tx, limit=limit + 1, excerpt=EXCERPT, **where)

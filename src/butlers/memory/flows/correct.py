@@ -15,7 +15,7 @@ from butlers.memory.flows.results import StoredFact, with_doubts
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import Lineage, NewFact, Permanence, Provenance
 from butlers.memory.policy import inputs, trust
-from butlers.memory.policy.attachments import checked_new, masked_between
+from butlers.memory.policy.inputs import checked_new, masked_between
 from butlers.memory.policy.validity import (
     OPEN,
     ExistingFact,

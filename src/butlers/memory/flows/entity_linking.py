@@ -29,11 +29,15 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class LinkedEntity:
-    """The entity that a fact was linked to, or the candidates; empty if the caller named one."""
+    """The entity that a fact was linked to, or the candidates; empty if the caller named one.
+
+    `is_first`: neither an entity nor a fact had the name before.
+    """
 
     entity_id: UUID | None = None
     is_new: bool = False
     candidates: tuple[dict[str, Any], ...] = ()
+    is_first: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields of the result; none where there is nothing to report."""
@@ -63,6 +67,9 @@ async def link_entity(
         return new, NOT_LINKED
     name = naming.as_name(new.subject)
     unlinked, bearers = await _hold_bearers(work.tx, [name])
+    if not unlinked and not bearers:
+        # Facts are compared by the spellings of the subject as it was given.
+        return new, LinkedEntity(is_first=name == new.subject)
     if len(bearers) > 1:
         candidates = await ranked_bearers(work.tx, bearers, name, new)
         return new, LinkedEntity(candidates=tuple(candidates))
@@ -84,7 +91,7 @@ async def hold_all(tx: Transaction, facts: Sequence[NewFact]) -> list[NewFact]:
     _, rows = await _hold_bearers(tx, names)
     bearers, linked = _by_name(rows), list[NewFact]()
     for new in facts:
-        own = bearers.get(_key(new.subject), set())
+        own = bearers.get(naming.as_name(new.subject).lower(), set())
         is_named = new.entity_id is None and len(own) == 1
         linked.append(replace(new, entity_id=next(iter(own))) if is_named else new)
     return linked
@@ -97,18 +104,20 @@ async def hold_names(tx: Transaction, names: Iterable[str]) -> None:
 
 async def adopt_named(work: UnitOfWork, entity_id: UUID, names: Sequence[str]) -> None:
     """Link the facts that name an entity, and no other entity, to it."""
-    unlinked = await _find_unlinked(work.tx, names)
+    about = {"subjects": naming.spellings(*names), "limit": MOST_ADOPTED}
+    unlinked = await entities.find_unlinked_facts(work.tx, **about)
     if not unlinked:
         return
     bearers = _by_name(await entities.hold_bearers(work.tx, names, alone=True))
-    own = [row for row in unlinked if bearers.get(_key(row["subject"])) == {entity_id}]
-    await _adopt(work, entity_id, own)
+    keyed = [(naming.as_name(row["subject"]).lower(), row) for row in unlinked]
+    await _adopt(work, entity_id, [row for key, row in keyed if bearers.get(key) == {entity_id}])
 
 
 async def _hold_bearers(tx: Transaction, names: Sequence[str]) -> tuple[list[Row], list[Row]]:
     """Lock names; return the unlinked facts that bear them, and the entities that do, locked."""
     await hold_names(tx, names)
-    unlinked = await _find_unlinked(tx, names)
+    about = {"subjects": naming.spellings(*names), "limit": MOST_ADOPTED}
+    unlinked = await entities.find_unlinked_facts(tx, **about)
     return unlinked, await entities.hold_bearers(tx, names, alone=bool(unlinked))
 
 
@@ -161,11 +170,6 @@ async def _adopt(work: UnitOfWork, entity_id: UUID, unlinked: Sequence[Row]) -> 
         await work.record_all(Transition(EventType.FACT_ANCHORED, payloads), now)
 
 
-async def _find_unlinked(tx: Transaction, names: Iterable[str]) -> list[Row]:
-    subjects = [spelling for name in names for spelling in naming.spellings(name)]
-    return await entities.find_unlinked_facts(tx, subjects=subjects, limit=MOST_ADOPTED)
-
-
 def _by_name(rows: Iterable[Row]) -> dict[str, set[UUID]]:
     """Group the ids of entities by each name they bear."""
     bearers: dict[str, set[UUID]] = {}
@@ -173,7 +177,3 @@ def _by_name(rows: Iterable[Row]) -> dict[str, set[UUID]]:
         for name in (row["canonical_name"], *row["aliases"]):
             bearers.setdefault(name.lower(), set()).add(row["id"])
     return bearers
-
-
-def _key(subject: str) -> str:
-    return naming.as_name(subject).lower()

@@ -23,8 +23,8 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy import validity
 from butlers.memory.policy.inputs import MAX_TAGS
-from butlers.memory.policy.spoken_window import dated
-from butlers.memory.policy.validity import ExistingFact, Placement, Window
+from butlers.memory.policy.spoken_window import TIME_CUE, dated
+from butlers.memory.policy.validity import OPEN, ExistingFact, Placement, Window
 from butlers.memory.records import INPUT
 from butlers.memory.store import facts, links
 from butlers.memory.store.facts import FactKey
@@ -43,19 +43,28 @@ async def with_window(tx: Transaction, new: NewFact, now: datetime) -> NewFact:
     Without a current fact beside it, one that is not valid now stays undated: nothing better is
     known.
     """
+    if not TIME_CUE.search(new.content):
+        return new
     dated_fact = dated(new, now)
     if window_of(dated_fact).holds(now) or await facts.get_active(tx, FactKey.of(new), now):
         return dated_fact
     return new
 
 
-async def find_placement(tx: Transaction, new: NewFact, now: datetime) -> Placement:
-    """Find the window of a new fact and what it changes; its key must be locked."""
-    wanted, key = window_of(new), FactKey.of(new)
-    rows = await facts.find_active(tx, key, new.content)
+async def find_placement(
+    tx: Transaction, new: NewFact, now: datetime, *, is_first: bool = False
+) -> Placement:
+    """Find the window of a new fact and what it changes; its key must be locked.
+
+    `is_first`: no fact about its subject was stored before its key was locked.
+    """
+    wanted, key = Window(new.valid_from, new.valid_to), FactKey.of(new)
+    rows = [] if is_first else await facts.find_active(tx, key, new.content)
     # A current fact leaves no room for superseded or expired ones, of which there may be many.
-    if not wanted.is_open or not any(window_of(row).holds(now) for row in rows):
+    if wanted != OPEN or not any(window_of(row).holds(now) for row in rows):
         rows = await facts.find_by_key(tx, key, new.content)
+    if not rows:
+        return Placement(wanted, is_first=is_first)
     return validity.place_fact(wanted, list(map(existing_fact, rows)), now, new.said_at)
 
 
@@ -110,8 +119,7 @@ async def record_closed(work: UnitOfWork, fact_id: UUID, place: Placement) -> No
 
 def stated_window(window: Window) -> dict[str, Any]:
     """Return the ends of a window that are known, for an event."""
-    named = zip(("valid_from", "valid_to"), window.told(), strict=True)
-    return {name: at for name, at in named if at is not None}
+    return {name: at.isoformat() for name, at in asdict(window).items() if at is not None}
 
 
 def moved_window(before: Window, after: Window) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from butlers.memory.model import (
     RuleOutcome,
 )
 from butlers.memory.policy import inputs, maturity
-from butlers.memory.policy.attachments import checked_document, checked_ref
+from butlers.memory.policy.inputs import checked_document, checked_ref
 from butlers.memory.policy.maturity import Author, Mark, RuleState
 from butlers.memory.policy.trust import with_origin
 from butlers.memory.store import rules

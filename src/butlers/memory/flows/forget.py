@@ -13,7 +13,7 @@ from butlers.memory.flows.fact_windows import find_existing, moved_window, windo
 from butlers.memory.flows.feedback import moved_time
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import Event, EventType, Lineage, MemoryRef, MemoryType, Validity
-from butlers.memory.policy.attachments import checked_ref
+from butlers.memory.policy.inputs import checked_ref
 from butlers.memory.policy.states import FactState, RuleUse
 from butlers.memory.policy.trust import excerpt_of
 from butlers.memory.policy.validity import Window, room

@@ -22,9 +22,8 @@ from butlers.memory.model import (
     Relation,
     Then,
 )
-from butlers.memory.policy.attachments import checked_ref
 from butlers.memory.policy.confidence import Waning
-from butlers.memory.policy.inputs import checked_id
+from butlers.memory.policy.inputs import checked_id, checked_ref
 from butlers.memory.policy.maturity import shown_reason
 from butlers.memory.settings import FactsConfig
 from butlers.memory.store import episodes, events, facts, links, rules, search

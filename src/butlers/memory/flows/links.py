@@ -19,8 +19,7 @@ from butlers.memory.model import (
     MemoryType,
     Relation,
 )
-from butlers.memory.policy.attachments import checked_ref
-from butlers.memory.policy.inputs import checked_word
+from butlers.memory.policy.inputs import checked_ref, checked_word
 from butlers.memory.store import links, memories
 
 

@@ -48,7 +48,7 @@ from butlers.memory.model import (
     Trust,
 )
 from butlers.memory.policy import confidence, trust
-from butlers.memory.policy.attachments import checked_new, masked_between
+from butlers.memory.policy.inputs import checked_new, masked_between
 from butlers.memory.policy.scopes import of_source
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.policy.validity import Placement
@@ -108,19 +108,19 @@ async def store_fact_in(work: UnitOfWork, new: NewFact, embedding: Embedding) ->
         return known
     new, provenance = await _with_source(work, new)
     new, identity = await link_entity(work, new, provenance)
-    stored = await _store_linked(work, new, embedding, provenance)
+    stored = await _store_linked(work, new, embedding, provenance, identity.is_first)
     return replace(stored, identity=identity)
 
 
 async def _store_linked(
-    work: UnitOfWork, new: NewFact, embedding: Embedding, provenance: Provenance
+    work: UnitOfWork, new: NewFact, embedding: Embedding, provenance: Provenance, is_first: bool
 ) -> StoredFact:
     if provenance.quarantined:
         return await insert_fact(work, new, embedding, provenance, Placement(window_of(new)))
     await facts.hold_keys(work.tx, FactKey.of(new))
     new = await with_window(work.tx, new, work.now)
-    place = await find_placement(work.tx, new, work.now)
-    holder = more_trusted(place, provenance.trust)
+    place = await find_placement(work.tx, new, work.now, is_first=is_first)
+    holder = more_trusted(place, provenance.trust) if place.changes else None
     if holder is not None:
         waiting = await propose_fact(work, new, holder.id)
         return StoredFact(waiting.id, None, waiting.why)
@@ -154,16 +154,19 @@ async def insert_fact(
     """Insert a fact at its place, after closing what it overlaps; then look for conflicts."""
     now, fact_id, replaced = work.now, work.new_id(), place.replaced
     window = asdict(place.window)
-    shown = {} if window_of(new).is_open else window
+    shown = window if new.valid_from or new.valid_to else {}
     new = replace(new, **window)
-    await close_overlapping(work.tx, place)
+    if place.changes:
+        await close_overlapping(work.tx, place)
     row = _row(fact_id, new, embedding, now, provenance)
     more = {"supersedes_id": replaced, "decay_rate": confidence.DECAY_RATES[new.permanence]}
     await facts.insert(work.tx, confirmed_at=confirmed_at or now, **more, **row)
     await work.record(_fact_created(fact_id, new, place, provenance), now)
-    await record_closed(work, fact_id, place)
+    if place.changes:
+        await record_closed(work, fact_id, place)
     await linkage.depend_in(work, MemoryRef(MemoryType.FACT, fact_id), new.depends_on)
-    conflicts = () if provenance.quarantined else await detect_conflicts(work, fact_id, new)
+    has_none = provenance.quarantined or place.is_first
+    conflicts = () if has_none else await detect_conflicts(work, fact_id, new)
     return StoredFact(fact_id, replaced, _waits(provenance), conflicts=conflicts, **shown)
 
 

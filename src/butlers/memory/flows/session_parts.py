@@ -23,8 +23,7 @@ from butlers.memory.model import (
     NewRule,
     Relation,
 )
-from butlers.memory.policy.attachments import checked_new
-from butlers.memory.policy.inputs import MAX_PREDICATE
+from butlers.memory.policy.inputs import MAX_PREDICATE, checked_new
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.records import INPUT
 from butlers.memory.store import episodes, facts, memories, rules

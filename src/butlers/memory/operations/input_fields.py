@@ -28,7 +28,7 @@ from butlers.memory.flows import lookup
 from butlers.memory.model import EntityType, MemoryType, Origin, Permanence, Then
 from butlers.memory.operations.results import Instant
 from butlers.memory.policy import inputs
-from butlers.memory.policy.attachments import MAX_KEY
+from butlers.memory.policy.inputs import MAX_KEY
 from butlers.operation import Detail, Input
 
 A_UUID = "valid is a UUID such as 00000000-0000-4000-8000-000000000000"

@@ -11,7 +11,7 @@ from butlers.memory.model import EventSubject, NewEpisode, NewFact, NewRule, Per
 from butlers.memory.operations import input_fields
 from butlers.memory.operations.operation_context import OperationContext, writes
 from butlers.memory.operations.results import EpisodeStored, FactStored, StoreResult
-from butlers.memory.policy.attachments import MAX_PLACE
+from butlers.memory.policy.inputs import MAX_PLACE
 from butlers.operation import Input, Route, Toolset
 
 

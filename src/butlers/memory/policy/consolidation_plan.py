@@ -12,7 +12,6 @@ from butlers.errors import InvalidInput
 from butlers.kernel.text import normalise_whitespace, says_the_same
 from butlers.memory.model import MemoryRef, MemoryType, NewFact, NewRule, Origin
 from butlers.memory.policy import naming
-from butlers.memory.policy.attachments import checked_new
 from butlers.memory.policy.confidence import INFERRED_CONFIDENCE
 from butlers.memory.policy.consolidation import EpisodeToRead, KnownEntity, KnownFact, KnownMemories
 from butlers.memory.policy.consolidation_guards import (
@@ -27,6 +26,7 @@ from butlers.memory.policy.consolidation_parser import (
     NewRuleEntry,
     UpdatedFactEntry,
 )
+from butlers.memory.policy.inputs import checked_new
 from butlers.memory.policy.scopes import GLOBAL, of_source
 from butlers.memory.settings import MemoryModuleConfig
 

@@ -4,7 +4,6 @@ In English; denials, numbers and the commonest properties also in German, French
 """
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -101,7 +100,7 @@ def same_property(predicate: str) -> list[str]:
 @lru_cache(maxsize=4096)
 def read_property(predicate: str) -> Property:
     """Read a predicate."""
-    given = _words(_plain(predicate_words(predicate)))
+    given = _WORD.findall(_plain(predicate_words(predicate)))
     telling = [word for word in given if word not in _WORDS["neutral"]] or given
     name = _PROPERTIES.get(" ".join(given)) or _PROPERTIES.get(" ".join(telling))
     return Property(
@@ -132,12 +131,13 @@ def read(subject: str, predicate: str, content: str) -> FactStatement:
     asked = read_property(predicate)
     text = _plain(content[:LONGEST_READ])
     counted = quantities(text)
-    words = [word for word in _words(counted.rest) if len(word) > 1]
-    phrase = f" {' '.join(_words(text))} "
+    words = [word for word in _WORD.findall(counted.rest) if len(word) > 1]
+    phrase = f" {' '.join(_WORD.findall(text))} "
     once = any(f" {words} " in phrase for words in _WORDS["once"])
     return FactStatement(
         asked,
-        _telling(words, bool(counted.values)) - _stems(_words(_plain(subject))),
+        _telling(words, bool(counted.values))
+        - frozenset(map(stem, _WORD.findall(_plain(subject)))),
         frozenset(words),
         counted,
         _telling([word for clause in _CLAUSE.split(counted.rest) for word in _if_denies(clause)]),
@@ -150,21 +150,13 @@ def _telling(words: list[str], counts: bool = False) -> frozenset[str]:
     """Return the stems of significant words; without any or a number, of all but silent ones."""
     spoken = [word for word in words if stem(word) not in _SILENT]
     telling = [word for word in spoken if word not in stop_words()]
-    return _stems(telling if telling or counts else spoken)
+    return frozenset(map(stem, telling if telling or counts else spoken))
 
 
 def _if_denies(clause: str) -> list[str]:
-    words = [word for word in _words(clause) if len(word) > 1]
+    words = [word for word in _WORD.findall(clause) if len(word) > 1]
     return [] if _DENYING.isdisjoint(words) else words
 
 
 def _plain(text: str) -> str:
     return _APOSTROPHE.sub(" ", _SHORTENED.sub("", folded(text)))
-
-
-def _words(plain: str) -> list[str]:
-    return _WORD.findall(plain)
-
-
-def _stems(words: Iterable[str]) -> frozenset[str]:
-    return frozenset(map(stem, words))

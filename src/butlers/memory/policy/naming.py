@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import partial
 from itertools import chain
 
 from butlers.kernel.token_count import is_usually_small
@@ -90,14 +91,17 @@ _WORD = re.compile(r"[^\W\d_][^\W\d_.'’&-]*(?:[.'’&-]+[^\W\d_]*)*")
 _INNER_CAPITAL = re.compile(r"[a-zß-ÿ][A-Z]|[A-Z]{2,}[a-z]{2,}")
 
 
-def as_name(subject: str) -> str:
-    """Normalise a subject as names of entities are."""
-    return unicodedata.normalize("NFC", subject)
+as_name = partial(unicodedata.normalize, "NFC")
+"""Normalise a subject as names of entities are."""
 
 
-def spellings(name: str) -> list[str]:
-    """Return the usual spellings of a name."""
-    cases = (name, name.lower(), name.upper(), name.title(), name.capitalize())
+def spellings(*names: str) -> list[str]:
+    """Return the usual spellings of names."""
+    cases = [
+        text
+        for name in names
+        for text in (name, name.lower(), name.upper(), name.title(), name.capitalize())
+    ]
     both = ((text, unicodedata.normalize("NFD", text)) for text in cases)
     return list(dict.fromkeys(chain.from_iterable(both)))
 

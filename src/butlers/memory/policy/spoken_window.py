@@ -82,20 +82,26 @@ def _cue(words: str, when: str = _WHEN, name: str = "a") -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{words})\s*" + when.replace("{0}", name), re.IGNORECASE)
 
 
-_SINCE = _cue(
+_SINCE_WORDS = (
     r"since|as of|as from|starting(?:\s+(?:on|in|from))?|effective(?:\s+from)?|"
     r"beginning(?:\s+(?:on|in))?|seit(?:\s+(?:dem|der))?|ab(?:\s+dem)?|"
     r"depuis(?:\s+(?:le|la))?|à\s+partir\s+d[eu]|desde(?:\s+el)?|a\s+partir\s+del?"
 )
+_UNTIL_WORDS = r"until|till|bis(?:\s+(?:zum|zu))?|jusqu(?:'|’)(?:à|au|en)|hasta(?:\s+el)?"
+_FROM_WORDS = r"(?:from|between|von|zwischen|vom|d[eu]|entre|del?|desde)\s+"
+TIME_CUE = re.compile(
+    rf"(?<!\w)(?:{_SINCE_WORDS}|{_UNTIL_WORDS}|{_FROM_WORDS}|\(\s*{_YEAR})", re.IGNORECASE
+)
+"""What every statement that names a window has in it; most statements have nothing of it."""
+_SINCE, _UNTIL = _cue(_SINCE_WORDS), _cue(_UNTIL_WORDS)
 _FROM_ON = re.compile(
     r"\bfrom\s+" + _FULL.replace("{0}", "a") + rf"\s+(?:onwards?\b|on{_END})|"
     rf"\bfrom\s+(?P<b>tomorrow\b|(?:{_AHEAD})\s+(?:{_any(_DAYS)}|{_any(_UNITS)})\b)",
     re.IGNORECASE,
 )
-_UNTIL = _cue(r"until|till|bis(?:\s+(?:zum|zu))?|jusqu(?:'|’)(?:à|au|en)|hasta(?:\s+el)?")
 _RANGE = re.compile(
     r"(?<!\w)(?:"
-    + r"(?:from|between|von|zwischen|vom|d[eu]|entre|del?|desde)\s+"
+    + _FROM_WORDS
     + _FULL.replace("{0}", "a")
     + r"\s*(?:to|until|till|through|and|bis(?:\s+zum)?|und|à|au|et|al?|hasta|y|–|-)\s*"
     + _FULL.replace("{0}", "b")
@@ -184,11 +190,9 @@ def _window(begin: date | None, last: date | None) -> Window:
     """Return the window from the beginning of a day to the end of another."""
     if begin and last and last < begin:
         return OPEN
-    return Window(_midnight(begin), _midnight(last and last + timedelta(days=1)))
-
-
-def _midnight(day: date | None) -> datetime | None:
-    return None if day is None else datetime.combine(day, time(), UTC)
+    first = None if begin is None else datetime.combine(begin, time(), UTC)
+    after = None if last is None else datetime.combine(last + timedelta(days=1), time(), UTC)
+    return Window(first, after)
 
 
 def _named(text: str, day: date, *, ahead: bool) -> Days | None:

@@ -56,24 +56,26 @@ def provenance(new: New, lineage: Lineage, source: Row | None = None) -> Provena
     held = new.doubt or (DRAWN_FROM_HELD if source and source["is_held"] else "")
     return Provenance(
         origin,
-        min(origin.trust, lineage.trust, most),
+        min(origin.trust, lineage.origin.trust, lineage.ceiling, most),
         stored_by=clean(lineage.actor),
         quarantined=held if held and not origin.is_person else None,
     )
 
 
-def origin_words(origin: str, trust: int) -> str:
-    """Describe where a memory comes from; empty for what somebody trusted stated."""
-    source, level = Origin(origin), Trust(trust)
-    words = _WORDS.get(level, level.name.lower())
-    if source.trust in (level, Trust.STATED):
-        return words
-    return f"{source} from {words}"
+def _origin_words(origin: Origin, trust: Trust) -> str:
+    words = _WORDS.get(trust, trust.name.lower())
+    return words if origin.trust in (trust, Trust.STATED) else f"{origin} from {words}"
+
+
+ORIGIN_WORDS = {
+    (origin, trust): _origin_words(origin, trust) for origin in Origin for trust in Trust
+}
+"""Where a memory comes from, by origin and trust; empty for what somebody trusted stated."""
 
 
 def reservations(row: Row) -> str:
     """List what a reader should know against a memory: its origin, its marks, its doubt."""
-    origin = origin_words(row["origin"], row["trust"])
+    origin = ORIGIN_WORDS[row["origin"], row["trust"]]
     marked = _OWN_MARKS if row.get("own_marks") else ""
     doubt = "in doubt" if row.get("in_doubt") else ""
     return ", ".join(filter(None, (origin, marked, doubt)))
@@ -81,7 +83,7 @@ def reservations(row: Row) -> str:
 
 def with_origin(row: Row) -> dict[str, Any]:
     """Add `less_trusted`: where a memory comes from, unless somebody trusted stated it."""
-    return {**row, "less_trusted": origin_words(row["origin"], row["trust"]) or None}
+    return {**row, "less_trusted": ORIGIN_WORDS[row["origin"], row["trust"]] or None}
 
 
 def why_not_replaced(holder: Row, by: Trust) -> str | None:
@@ -95,8 +97,11 @@ def why_not_replaced(holder: Row, by: Trust) -> str | None:
 
 def order_by_trust(ranked: Sequence[T], rows: Mapping[T, Row]) -> list[T]:
     """Keep the order, but let facts and rules each rank behind more trusted ones of their kind."""
-    ordered = order_facts_by_trust(ranked, rows)
+    levels = {rows[ref]["trust"] for ref in ranked if "predicate" in rows.get(ref, ())}
+    ordered = order_facts_by_trust(ranked, rows) if len(levels) > 1 else list(ranked)
     rules = {rows[ref]["id"]: ref for ref in ordered if "maturity" in rows.get(ref, ())}
+    if len(rules) <= 1:
+        return ordered
     by_trust = iter(order_rules_by_trust([rows[ref] for ref in rules.values()]))
     return [rules[next(by_trust)["id"]] if ref in rules.values() else ref for ref in ordered]
 

@@ -6,6 +6,7 @@ Windows of one key never overlap, so that every moment has one answer: what was 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from uuid import UUID
 
 
@@ -15,11 +16,6 @@ class Window:
 
     valid_from: datetime | None = None
     valid_to: datetime | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether both ends are open."""
-        return self.valid_from is None and self.valid_to is None
 
     @property
     def is_empty(self) -> bool:
@@ -104,19 +100,25 @@ class WindowChange:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The window of a new fact, its changes to others, and the facts it repeats and replaces."""
+    """The window of a new fact, its changes to others, and the facts it repeats and replaces.
+
+    `is_first`: nothing was known about its subject before.
+    """
 
     window: Window
     changes: tuple[WindowChange, ...] = ()
     same: UUID | None = None
     replaced: UUID | None = None
+    is_first: bool = False
 
 
 def place_fact(
     wanted: Window, standing: Sequence[ExistingFact], now: datetime, said_at: datetime | None = None
 ) -> Placement:
     """Place a fact that is stored now; without a window it holds from now on."""
-    same = _same(wanted, standing, now)
+    current = [fact for fact in standing if fact.is_active and fact.window.holds(now)]
+    repeated = (fact for fact in current if fact.says_same and wanted.holds(now))
+    same = next(repeated, None)
     window = _aim(wanted, same, standing, now, said_at)
     return place_exactly(window, standing, now, same)
 
@@ -142,19 +144,10 @@ def room(window: Window, standing: Iterable[ExistingFact], now: datetime) -> Win
     """Return the free part of a window: the one that holds now, or else the last."""
     parts = [window]
     for fact in standing:
-        parts = [left for part in parts for left in _left(part, fact.window)]
+        left = (p.without(fact.window) if p.meets(fact.window) else [p] for p in parts)
+        parts = list(filter(None, chain.from_iterable(left)))
     current = [part for part in parts if part.holds(now)]
     return next(iter(current), parts[-1] if parts else None)
-
-
-def _left(part: Window, other: Window) -> list[Window]:
-    return [left for left in part.without(other) if left] if part.meets(other) else [part]
-
-
-def _same(wanted: Window, standing: Sequence[ExistingFact], now: datetime) -> ExistingFact | None:
-    """Return the current fact that says the same."""
-    same = (f for f in standing if f.is_active and f.says_same and f.window.holds(now))
-    return next(same, None) if wanted.holds(now) else None
 
 
 def _aim(

@@ -16,12 +16,7 @@ from butlers.memory.flows.conflict_detection import embed_predicates
 from butlers.memory.flows.consolidation.lease import TAKEN_OVER, Claimed, give_back_in
 from butlers.memory.flows.consolidation.report import ActionEffect, Applied
 from butlers.memory.flows.entity_linking import hold_all
-from butlers.memory.flows.fact_windows import (
-    confirm_by,
-    find_placement,
-    window_of,
-    with_window,
-)
+from butlers.memory.flows.fact_windows import confirm_by, find_placement, with_window
 from butlers.memory.flows.links import derive_in
 from butlers.memory.flows.proposals import proposal_of, propose_in
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
@@ -186,7 +181,7 @@ def _find_same(
     work: _ApplyContext, action: StoreFact, new: NewFact, holder: Row | None
 ) -> UUID | None:
     """Find the fact that says the same: under its key, or of the same subject under another."""
-    if not window_of(new).is_open:
+    if new.valid_from or new.valid_to:
         return None
     if holder is not None and says_the_same(holder["content"], new.content):
         return cast(UUID, holder["id"])
