@@ -100,7 +100,7 @@ async def adopt_named(work: UnitOfWork, entity_id: UUID, names: Sequence[str]) -
     unlinked = await _find_unlinked(work.tx, names)
     if not unlinked:
         return
-    bearers = _by_name(await entities.hold_bearers(work.tx, names, alone=True))
+    bearers = _by_name(await entities.hold_bearers_alone(work.tx, names=names))
     own = [row for row in unlinked if bearers.get(_key(row["subject"])) == {entity_id}]
     await _adopt(work, entity_id, own)
 
@@ -109,7 +109,8 @@ async def _hold_bearers(tx: Transaction, names: Sequence[str]) -> tuple[list[Row
     """Lock names; return the unlinked facts that bear them, and the entities that do, locked."""
     await hold_names(tx, names)
     unlinked = await _find_unlinked(tx, names)
-    return unlinked, await entities.hold_bearers(tx, names, alone=bool(unlinked))
+    hold = entities.hold_bearers_alone if unlinked else entities.hold_bearers
+    return unlinked, await hold(tx, names=names)
 
 
 async def _create_implicitly(
@@ -131,7 +132,7 @@ async def _create_implicitly(
     kind = await asyncio.to_thread(naming.kind_of, name, known, is_a_person=is_a_person)
     if not kind:
         return NOT_LINKED
-    now, entity_id = work.now, work.new_id()
+    now, entity_id = work.now, work.memory.new_id()
     columns = {"canonical_name": name, "entity_type": kind, "aliases": [], "metadata": {}}
     if not await entities.insert(work.tx, id=entity_id, now=now, **columns):
         return NOT_LINKED
@@ -158,7 +159,7 @@ async def _adopt(work: UnitOfWork, entity_id: UUID, unlinked: Sequence[Row]) -> 
             }
             for id in plan.ids
         }
-        await work.record_all(Transition(EventType.FACT_ANCHORED, payloads), now)
+        await work.record(Transition(EventType.FACT_ANCHORED, payloads), now)
 
 
 async def _find_unlinked(tx: Transaction, names: Iterable[str]) -> list[Row]:
