@@ -66,7 +66,7 @@ async def measured_chores(
 ) -> Figures:
     """All of them, one after the other; the tenant's facts have faded afterwards."""
     lineage, meter = Lineage(tenant, "bench"), Meter(owner)
-    await memory.embed("the model is loaded", lineage)
+    await memory.embed(["the model is loaded"], lineage)
     return {
         "episode": await _episodes(memory, owner, vectors, lineage),
         "consolidation": await _consolidation(memory, meter, lineage),
@@ -93,7 +93,7 @@ async def _episodes(
 
 async def _store_episodes(memory: Memory, notes: Sequence[Note], lineage: Lineage) -> int:
     """How many characters they have in all."""
-    version, length = (await memory.embed(" ", lineage)).version_id, 0
+    version, length = (await memory.embed([" "], lineage))[0].version_id, 0
     async with memory.begin(lineage) as work:
         for at in range(0, len(notes) - len(notes) % _PARTS, _PARTS):
             some = notes[at : at + _PARTS]
@@ -144,8 +144,8 @@ async def _sweep(memory: Memory, meter: Meter, lineage: Lineage, days: int) -> F
 @contextmanager
 def _at(memory: Memory, moment: datetime) -> Iterator[None]:
     """Within this block it is then."""
-    clock, memory.clock = memory.clock, lambda: moment
+    clock, memory.now = memory.now, lambda: moment
     try:
         yield
     finally:
-        memory.clock = clock
+        memory.now = clock

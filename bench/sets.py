@@ -111,7 +111,7 @@ def instant(written: str | None) -> datetime | None:
 def asking(memory: Memory, question: Line, latest: datetime) -> Memory:
     """The memory at the moment the question is asked: a day after all was said, unless it says."""
     asked = instant(question.get("asked")) or latest + timedelta(days=1)
-    return replace(memory, clock=lambda: asked)
+    return replace(memory, now=lambda: asked)
 
 
 def latest_of(store: Store) -> datetime:

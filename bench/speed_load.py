@@ -144,7 +144,7 @@ class Vectors:
 async def load(memory: Memory, tenant: str, notes: Sequence[Note]) -> None:
     """Store facts as the product does, but for the vectors, which are given."""
     lineage = Lineage(tenant)
-    version = (await memory.embed(" ", lineage)).version_id
+    version = (await memory.embed([" "], lineage))[0].version_id
     async with memory.begin(lineage) as work:
         for note in notes:
             embedding = Embedding(note.vector.tolist(), version)

@@ -69,7 +69,7 @@ def main(options: list[str]) -> int:
 async def measure(facts: int) -> int:
     """Print one line per way; fail where the sweep is too slow or writes twice."""
     async with laboratory() as (memory, access):
-        memory.clock = lambda: NOW
+        memory.now = lambda: NOW
         owner = await asyncpg.connect(access.owner_dsn)
         try:
             return await _measure(memory, owner, facts)

@@ -65,7 +65,7 @@ async def measure(
     lines = (CASES / f"{kind}.jsonl").read_text(encoding="utf-8").splitlines()
     cases, lineage = [json.loads(line) for line in lines[::every]], Lineage(f"bench {kind}")
     refs = [await told(memory, case, lineage) for case in cases]
-    later = replace(memory, clock=lambda: memory.clock() + timedelta(days=3))
+    later = replace(memory, now=lambda: memory.now() + timedelta(days=3))
     for case, ref in zip(cases, refs, strict=True):
         await _change(later, case, ref, lineage)
     await run_decay_sweep(later, lineage)

@@ -221,7 +221,7 @@ async def memory(
 ) -> AsyncIterator[Memory]:
     """A memory over a real database, with a clock to walk and a toy embedder."""
     toy = ToyEmbedder()
-    memory = Memory(database, lambda: toy, "general", clock=clock, new_id=new_id)
+    memory = Memory(database, lambda: toy, "general", now=clock, new_id=new_id)
     yield memory
     await memory.uses.settle_all()
 

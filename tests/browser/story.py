@@ -42,7 +42,7 @@ class Teller:
 
     def on(self, day: float) -> None:
         """It is so many days after the story began."""
-        self.memory.clock = lambda: datetime.now(UTC) - BEGAN + timedelta(days=day)
+        self.memory.now = lambda: datetime.now(UTC) - BEGAN + timedelta(days=day)
 
     async def fact(self, subject: str, predicate: str, content: str, **more: Any) -> UUID:
         new = NewFact(subject, predicate, content, source_butler=self.memory.butler, **more)

@@ -44,7 +44,7 @@ class Keeper:
         module = MemoryModule(ButlerEnvironment("general", language_model=model))
         module._memory = memory
         self.jobs = jobs_of(self.settings, [module])
-        self.schedule = Schedule(core, self.jobs, clock=memory.clock)
+        self.schedule = Schedule(core, self.jobs, clock=memory.now)
 
     async def look(self) -> None:
         await self.schedule.look()

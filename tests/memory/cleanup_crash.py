@@ -26,7 +26,7 @@ async def clean_up(dsns: str, step: int, at: datetime) -> int:
     Database.transaction = fate.around_commits(Database.transaction)  # type: ignore[method-assign]
     episode_retention.BATCH = episode_retention.KEEP_BATCH = 2
     database = await Database.open(Access(*dsns.split()), pool_max=2)
-    memory = Memory(database, ToyEmbedder, "general", clock=lambda: at)
+    memory = Memory(database, ToyEmbedder, "general", now=lambda: at)
     await episode_retention.keep_unread(memory, lineage)
     await episode_retention.empty_bin(memory, lineage)
     await episode_retention.run_episode_cleanup(memory, lineage)

@@ -93,7 +93,7 @@ async def consolidate(dsns: str, step: int, at: datetime) -> int:
     Database.transaction = fate.around_commits(Database.transaction)  # type: ignore[method-assign]
     toy.embed_batch_async = fate.before(toy.embed_batch_async)  # type: ignore[method-assign]
     database = await Database.open(Access(*dsns.split()), pool_max=2)
-    memory = Memory(database, lambda: toy, "general", clock=lambda: at)
+    memory = Memory(database, lambda: toy, "general", now=lambda: at)
     await HOW[sys.argv[2]](memory, FatedModel(fate), Lineage("acme", "jobs"))
     await database.close()
     return fate.seen

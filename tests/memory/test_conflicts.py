@@ -54,7 +54,7 @@ async def rows(owner):
 async def two_cities(memory, lineage):
     """A conflict: Ann's two cities, an hour apart."""
     berlin = await told(memory, lineage, "city", "Berlin")
-    memory.clock.advance(hours=1)
+    memory.now.advance(hours=1)
     madrid = await told(memory, lineage, "lives_in", "Madrid")
     return berlin.id, madrid.id, madrid.conflicts[0].id
 
@@ -98,7 +98,7 @@ async def test_four_wordings_of_one_fact_are_offered_as_confirmations_of_the_fir
 
 async def test_the_newer_holds_and_the_older_held_until_it_began(memory, lineage, owner):
     berlin, madrid, conflict = await two_cities(memory, lineage)
-    memory.clock.advance(hours=1)
+    memory.now.advance(hours=1)
     await conflicts.settle(memory, conflict, Settlement.NEWER, lineage)
     found = await rows(owner)
     assert found[berlin]["validity"] == "superseded"
@@ -268,7 +268,7 @@ async def test_a_page_goes_on_where_the_one_before_ended(memory, lineage):
     for n in range(5):
         await told(memory, lineage, "city", "Berlin", subject=f"P{n}")
         await told(memory, lineage, "lives_in", "Madrid", subject=f"P{n}")
-        memory.clock.advance(minutes=n % 2)
+        memory.now.advance(minutes=n % 2)
     seen, cursor = [], None
     while True:
         page = await conflicts.find_conflicts(memory, 2, cursor, lineage)

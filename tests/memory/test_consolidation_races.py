@@ -147,7 +147,7 @@ async def test_a_lease_is_renewed_before_it_runs_out_by_the_clock_on_the_wall(
     memory, lineage, owner, set_limits
 ):
     """Leases end while time passes, which no clock that stands still can show."""
-    memory = replace(memory, clock=utc_now)
+    memory = replace(memory, now=utc_now)
     set_limits(CONSOLIDATION_LEASE_SECONDS=3)
     await tell(memory, lineage, ALL)
     model = Waiting(said("Slow"))

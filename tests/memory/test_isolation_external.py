@@ -79,7 +79,7 @@ async def test_a_butler_has_its_own_login_where_one_can_be_made(postgres, templa
 
 async def both_remember_and_find_their_own(database, new_id, clock, role=RUNTIME_ROLE):
     toy = ToyEmbedder()
-    memory = Memory(database, lambda: toy, "general", clock=clock, new_id=new_id)
+    memory = Memory(database, lambda: toy, "general", now=clock, new_id=new_id)
     for tenant in TENANTS:
         fact = NewFact("Ann", "likes", f"tea with {tenant}")
         await remember.store_fact(memory, fact, Lineage(tenant))

@@ -62,7 +62,7 @@ async def test_two_writers_of_one_entitys_fact_wait_for_each_other(memory, linea
 async def two_cities(memory, lineage):
     """Two facts that contradict each other, and their conflict."""
     berlin = await told(memory, lineage, "city", "Berlin")
-    memory.clock.advance(hours=1)
+    memory.now.advance(hours=1)
     madrid = await told(memory, lineage, "lives_in", "Madrid")
     return berlin.id, madrid.id, madrid.conflicts[0].id
 

@@ -136,7 +136,7 @@ async def test_memories_are_stored_in_it_and_recalled_beside_the_older_ones(
         await provision(postgres.dsn(), name, sign_in=True)
         database = await Database.open(Access(dsn, postgres.dsn(name)))
         toy = ToyEmbedder()
-        memory = Memory(database, lambda: toy, "general", clock=clock, new_id=new_id)
+        memory = Memory(database, lambda: toy, "general", now=clock, new_id=new_id)
         try:
             new = NewFact("Ann", "plays", "the quoted cello")
             stored = await remember.store_fact(memory, new, LINEAGE)

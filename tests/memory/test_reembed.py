@@ -20,6 +20,7 @@ from butlers.memory.flows.reembed import (
 )
 from butlers.memory.handle import UnitOfWork
 from butlers.memory.model import NewEpisode, NewFact, NewRule, SearchMode, VersionState
+from butlers.memory.store import embeddings
 from conftest import ToyEmbedder
 from memory.audit_stream import events
 from memory.index import differences
@@ -109,8 +110,13 @@ def by(model, texts=TEXTS, question=ASKED):
     }
 
 
+async def versions(memory, lineage):
+    async with memory.transaction(lineage) as tx:
+        return await embeddings.find_versions(tx)
+
+
 async def states(memory, lineage):
-    return {v.version: str(v.state) for v in await memory.versions(lineage)}
+    return {v.version: str(v.state) for v in await versions(memory, lineage)}
 
 
 async def aside(owner):
@@ -124,7 +130,7 @@ async def aside(owner):
 
 @pytest.mark.contract("R31.1")
 async def test_every_vector_names_the_model_that_made_it(filled, lineage, owner):
-    (version,) = await filled.versions(lineage)
+    (version,) = await versions(filled, lineage)
     assert (version.model, version.version, version.dimensions) == ("toy", "1", 384)
     assert version.state is VersionState.CURRENT
     for table in ("episodes", "facts", "rules"):
@@ -232,7 +238,7 @@ async def test_what_is_stored_meanwhile_is_found_after_the_move(filled, lineage,
 async def test_the_move_waits_for_who_is_storing(filled, lineage):
     await start_reembedding(filled, TWO, lineage)
     new = NewFact("Eve", "drinks", "tea")
-    embedding = await filled.embed(new.searchable_text, lineage)
+    [embedding] = await filled.embed([new.searchable_text], lineage)
     async with filled.transaction(lineage) as tx:
         await remember.store_fact_in(UnitOfWork(filled, tx, lineage), new, embedding)
         moving = asyncio.create_task(finish_reembedding(filled, lineage))
@@ -244,7 +250,7 @@ async def test_the_move_waits_for_who_is_storing(filled, lineage):
 
 async def test_what_was_embedded_before_the_move_and_stored_after_it_is_healed(filled, lineage):
     new = NewFact("Eve", "drinks", "tea")
-    late = await filled.embed(new.searchable_text, lineage)
+    [late] = await filled.embed([new.searchable_text], lineage)
     await reembed.reembed(filled, TWO, lineage)
     async with filled.transaction(lineage) as tx:
         await remember.store_fact_in(UnitOfWork(filled, tx, lineage), new, late)

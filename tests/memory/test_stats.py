@@ -145,7 +145,7 @@ async def test_another_tenants_memories_are_not_counted(memory, lineage, strange
 
 
 async def test_the_overview_follows_whatever_happens(memory, lineage, stranger):
-    another = Memory(memory.database, memory.embedder, "another", clock=memory.clock)
+    another = Memory(memory.database, memory.embedder, "another", now=memory.now)
     seen = []
     for number in range(3):
         new = NewFact("Ann", "likes", f"tea {number}")

@@ -214,5 +214,5 @@ async def test_an_event_on_somebody_elses_behalf_is_a_fault_of_ours(memory, line
             await remember.store_fact_in(
                 replace(work, lineage=Lineage("acme", "operator")),
                 NewFact("Ann", "is", "x"),
-                await memory.embed("x", lineage),
+                *await memory.embed(["x"], lineage),
             )

@@ -1,11 +1,13 @@
 """The handle that every flow takes: database, embedder, settings, clock and ids."""
 
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from butlers.clock import Clock, ClockDoubt, undoubted, utc_now
@@ -19,13 +21,13 @@ from butlers.kernel.words import prepared
 from butlers.memory.model import Event, EventSubject, Lineage, VersionState
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.memory.store import embeddings, events, search
-from butlers.memory.store.embeddings import ModelVersion
+from butlers.memory.store.embeddings import ModelVersion, model_of
 from butlers.memory.store.events import Transition
 from butlers.memory.store.search import TenantProfile
 from butlers.memory.uses import Uses
-from butlers.memory.write_rate import WriteRate
 
 _COUNTS, _COUNTS_LIVE_MS = 256, 30_000
+_WRITES_LIVE_MS = 600_000
 # With more tenants than this, some profiles are loaded again: one more round trip.
 _PROFILES, _PROFILES_LIVE_MS = 4_096, 300_000
 # A home knows some hundred predicates; 1.5 kB each.
@@ -56,11 +58,10 @@ class QueryVectors:
 
 def installed_embedder(version: ModelVersion) -> Embedder | None:
     """Return the embedder of a version by its registered directory; None if it is gone."""
-    engine = get_embedding_engine(version.directory)
-    try:
-        return engine if version.made_by(engine) else None
-    except Unavailable:  # a file of the model is missing
-        return None
+    with suppress(Unavailable):  # a file of the model is missing
+        engine = get_embedding_engine(version.directory)
+        return engine if model_of(engine) == model_of(version) else None
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Memory:
     embedder: Callable[[], Embedder]
     butler: str
     settings: MemoryModuleConfig = field(default_factory=MemoryModuleConfig)
-    clock: Clock = utc_now
+    now: Clock = utc_now
     new_id: NewId = new_id
     embedders: Callable[[ModelVersion], Embedder | None] = installed_embedder
     counts: LRUCache[Counted] = field(default_factory=lambda: LRUCache(_COUNTS, _COUNTS_LIVE_MS))
@@ -91,8 +92,10 @@ class Memory:
     """The latest profile of each tenant; every search reports whether it is outdated."""
     batch_sizes: dict[tuple[str, str], int] = field(default_factory=dict)
     """How many episodes at once a model answers before its timeout, by tenant and butler."""
-    write_rate: WriteRate = field(default_factory=WriteRate)
-    """How fast each token stores."""
+    recent_writes: LRUCache[deque[datetime]] = field(
+        default_factory=lambda: LRUCache(_PROFILES, _WRITES_LIVE_MS)
+    )
+    """When each token stored something within the last minute, in this process."""
     predicate_vectors: LRUCache[list[float]] = field(
         default_factory=lambda: LRUCache(_WORD_VECTORS, _WORD_VECTORS_LIVE_MS)
     )
@@ -101,22 +104,13 @@ class Memory:
         default_factory=lambda: LRUCache(_PROFILES, _WORD_VECTORS_LIVE_MS)
     )
     """Subjects whose predicates are embedded, by tenant and name."""
-    noted: Uses | None = None
+    uses: Uses = field(default=cast(Uses, None))
+    """Uses not counted yet, at the primary; handles made from one another share them."""
     clock_doubt: ClockDoubt = undoubted
 
     def __post_init__(self) -> None:
-        if self.noted is None or self.noted.database is not self.database:
-            self.noted = Uses(self.database)
-
-    @property
-    def uses(self) -> Uses:
-        """The uses that are not counted yet; shared by all handles made from one another."""
-        assert self.noted is not None
-        return self.noted
-
-    def now(self) -> datetime:
-        """Return the current time."""
-        return self.clock()
+        if getattr(self.uses, "database", None) is not self.database:
+            self.uses = Uses(self.database)
 
     async def believe_clock(self) -> None:
         """Raise Conflict while the clock is in doubt."""
@@ -126,8 +120,8 @@ class Memory:
 
     def reader(self, tenant_id: str, *, current: bool = False) -> "Memory":
         """Return this memory for reading, perhaps from a replica; uses count at the primary."""
-        memory = replace(self, database=self.database.reader(tenant_id, current=current))
-        memory.noted = self.noted
+        memory = copy(self)
+        memory.database = self.database.reader(tenant_id, current=current)
         return memory
 
     @property
@@ -137,7 +131,7 @@ class Memory:
 
     async def settled(self, tenant_id: str) -> None:
         """Wait until a tenant's uses are counted; a replica gets them later."""
-        if not self.database.is_replica:
+        if tenant_id in self.uses.writers and not self.database.is_replica:
             await self.uses.settle(tenant_id)
 
     @asynccontextmanager
@@ -145,26 +139,26 @@ class Memory:
         self, lineage: Lineage, *, snapshot: bool = False
     ) -> AsyncIterator[Transaction]:
         """Open a transaction that sees only the caller's tenant, with its uses counted."""
+        async with self.begin(lineage, snapshot=snapshot) as work:
+            yield work.tx
+
+    @asynccontextmanager
+    async def begin(
+        self, lineage: Lineage, *, snapshot: bool = False
+    ) -> AsyncIterator["UnitOfWork"]:
+        """Open a transaction of the caller's tenant, with its uses counted, as a unit of work."""
         await self.settled(lineage.tenant_id)
         actor = clean(lineage.actor)
         async with self.database.transaction(lineage.tenant_id, actor, snapshot=snapshot) as tx:
-            yield tx
-
-    @asynccontextmanager
-    async def begin(self, lineage: Lineage) -> AsyncIterator["UnitOfWork"]:
-        """Open a transaction of the caller's tenant as a unit of work."""
-        async with self.transaction(lineage) as tx:
             yield UnitOfWork(self, tx, lineage)
 
-    async def embed(self, text: str, lineage: Lineage) -> Embedding:
-        """Embed a text; call it while no connection is held."""
-        return (await self.embed_all([text], lineage))[0]
-
-    async def embed_all(self, texts: Sequence[str], lineage: Lineage) -> list[Embedding]:
-        """Embed several texts with the model that the tenant uses."""
+    async def embed(self, texts: Sequence[str], lineage: Lineage) -> list[Embedding]:
+        """Embed texts with the model that the tenant uses; call it while no connection is held."""
         if not texts:
             return []
-        version, engine = self._in_use(await self.versions(lineage))
+        async with self.begin(lineage) as work:  # each time: another process may move the tenant
+            versions = await embeddings.find_versions(work.tx)
+        version, engine = self._in_use(versions)
         vectors = await self.vectors(engine, texts)
         version_id = version.id if version else await self._register(engine, lineage)
         return [Embedding(vector, version_id) for vector in vectors]
@@ -176,17 +170,21 @@ class Memory:
         version, engine = self._in_use(standing.versions)
         if version is None:
             return None
-        if len(texts) > 1:
-            return QueryVectors(await self.vectors(engine, texts), version.id)
-        # A single text may have been embedded a moment ago, for another butler.
-        vectors = [await engine.embed_async(texts[0])]
-        self._check_length(vectors)
-        return QueryVectors(vectors, version.id)
+        return QueryVectors(await self.vectors(engine, texts, is_query=True), version.id)
 
-    async def vectors(self, engine: Embedder, texts: Sequence[str]) -> list[list[float]]:
+    async def vectors(
+        self, engine: Embedder, texts: Sequence[str], *, is_query: bool = False
+    ) -> list[list[float]]:
         """Embed texts with one model; refuse vectors of a length that the tables cannot hold."""
-        vectors = await engine.embed_batch_async(list(texts))
-        self._check_length(vectors)
+        if is_query and len(texts) == 1:  # perhaps embedded a moment ago, for another butler
+            vectors = [await engine.embed_async(texts[0])]
+        else:
+            vectors = await engine.embed_batch_async(list(texts))
+        if vectors and len(vectors[0]) != self.settings.embedding_dimensions:
+            raise Unavailable(
+                f"the embedding model makes {len(vectors[0])} dimensions; "
+                f"modules.memory.embedding_dimensions says {self.settings.embedding_dimensions}"
+            )
         return vectors
 
     async def word_vectors(self, words: Sequence[str]) -> list[list[float]]:
@@ -208,15 +206,11 @@ class Memory:
             self.profiles.set(lineage.tenant_id, profile)
         return profile
 
-    async def versions(self, lineage: Lineage) -> list[ModelVersion]:
-        """Load the tenant's models, each time, since another process may move it."""
-        async with self.transaction(lineage) as tx:
-            return await embeddings.find_versions(tx)
-
     def engine_of(self, version: ModelVersion) -> Embedder | None:
         """Return the embedder of a version, or None if this process cannot load it."""
         configured = self.embedder()
-        return configured if version.made_by(configured) else self.embedders(version)
+        is_own = model_of(version) == model_of(configured)
+        return configured if is_own else self.embedders(version)
 
     def _in_use(self, versions: Sequence[ModelVersion]) -> tuple[ModelVersion | None, Embedder]:
         """Return the current version and its embedder, or else the configured ones.
@@ -227,15 +221,8 @@ class Memory:
             if version.state is VersionState.CURRENT and (engine := self.engine_of(version)):
                 return version, engine
         configured = self.embedder()
-        made = (version for version in versions if version.made_by(configured))
-        return next(made, None), configured
-
-    def _check_length(self, vectors: Sequence[Sequence[float]]) -> None:
-        if vectors and len(vectors[0]) != self.settings.embedding_dimensions:
-            raise Unavailable(
-                f"the embedding model makes {len(vectors[0])} dimensions; "
-                f"modules.memory.embedding_dimensions says {self.settings.embedding_dimensions}"
-            )
+        own = (version for version in versions if model_of(version) == model_of(configured))
+        return next(own, None), configured
 
     async def _register(self, engine: Embedder, lineage: Lineage) -> UUID:
         path, id = self.settings.embedding_model_directory, self.new_id()
@@ -267,17 +254,22 @@ class UnitOfWork:
         """The settings of the memory module."""
         return self.memory.settings
 
-    def new_id(self) -> UUID:
-        """Return an id for a new row."""
-        return self.memory.new_id()
+    async def record(self, event: Event | Transition, now: datetime | None = None) -> int:
+        """Append an event to the audit stream, or one for each of several; return how many.
 
-    async def record(self, event: Event, now: datetime | None = None) -> None:
-        """Append an event to the audit stream, as of `now` or the current time."""
-        await self.record_all(Transition(event.type, {event.subject_id: event.payload}), now)
-
-    async def record_all(self, transition: Transition, now: datetime | None = None) -> int:
-        """Append an event for each of several memories; return how many there were."""
-        if transition.type.subject is EventSubject.ENTITY:  # the profile holds names
+        They are of `now` or the current time. The actor must be the transaction's, or TypeError.
+        """
+        if clean(self.lineage.actor) != self.tx.actor:
+            raise TypeError(f"{event.type}: the actor must be that of the transaction")
+        if isinstance(event, Event):
+            event = Transition(event.type, {event.subject_id: event.payload})
+        if not event.payloads:
+            return 0
+        if event.type.subject is EventSubject.ENTITY:  # the profile holds names
             self.memory.profiles.delete(self.lineage.tenant_id)
-        new_id = self.memory.new_id
-        return await events.append(self.tx, new_id, transition, self.lineage, now or self.now)
+        memory_ids, request = sorted(event.payloads), self.lineage.request_id
+        kind = {"event_type": event.type, "memory_type": event.type.subject}
+        rows = {"memory_ids": memory_ids, "payloads": [event.payloads[id] for id in memory_ids]}
+        rows["ids"] = [self.memory.new_id() for _ in memory_ids]
+        of = {"request_id": request and clean(request), "now": now or self.now}
+        return await events.append(self.tx, **kind, **rows, **of)

@@ -149,17 +149,13 @@ class VersionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """The time of a query: when a fact was valid, and when it was known; None is now."""
+    """The time of a query: when a fact was valid, and when it was known; None is now.
+
+    What it is about is the first that is given: `then.as_of or then.known_at or now`.
+    """
 
     as_of: datetime | None = None
     known_at: datetime | None = None
-
-    def __bool__(self) -> bool:
-        return self.as_of is not None or self.known_at is not None
-
-    def at(self, now: datetime) -> datetime:
-        """Return the time that the query is about."""
-        return self.as_of or self.known_at or now
 
 
 NOW = Then()
@@ -245,11 +241,12 @@ class EventType(StrEnum):
     CONFLICT_SETTLED = "conflict_settled"
     MEMORY_PREDICATE_TOLD = "memory_predicate_told"
 
-    @property
-    def subject(self) -> EventSubject | None:
-        """The subject of the event, by its first word; None for the whole memory."""
-        first = self.partition("_")[0]
-        return None if first == "memory" else EventSubject(first)
+    subject: EventSubject | None
+    """The subject of the event, by its first word; None for the whole memory."""
+
+    def __init__(self, name: str) -> None:
+        first = name.partition("_")[0]
+        self.subject = None if first == "memory" else EventSubject(first)
 
 
 @dataclass(frozen=True, slots=True)

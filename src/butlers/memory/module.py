@@ -55,7 +55,7 @@ class MemoryModule(Module):
             embedder=self._get_embedding_engine,
             butler=self.environment.butler,
             settings=self.config,
-            clock=self.environment.clock,
+            now=self.environment.clock,
             new_id=self.environment.new_id,
             clock_doubt=self.environment.clock_doubt,
         )
@@ -65,9 +65,7 @@ class MemoryModule(Module):
         """Close the memory, once its uses are counted."""
         if self._memory is not None:
             await self._memory.uses.settle_all()
-        self._database = None
-        self._embedding_engine = None
-        self._memory = None
+        self._database = self._embedding_engine = self._memory = None
 
     @property
     def memory(self) -> Memory:

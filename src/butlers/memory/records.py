@@ -7,7 +7,7 @@ proposing derive from here. To add a column, add it to the schema, to a migratio
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -284,8 +284,3 @@ def _fragments() -> dict[str, str]:
 
 
 FRAGMENTS = _fragments()
-
-
-def stored_values(new: New) -> dict[str, Any]:
-    """Return what a caller gave for a memory, by column."""
-    return {name: value for name, value in asdict(new).items() if INPUT[type(new)][name].is_stored}

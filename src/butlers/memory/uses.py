@@ -15,6 +15,7 @@ from butlers.memory.store import search
 Work = Callable[[Transaction], Awaitable[object]]
 
 _log = structlog.get_logger(__name__)
+_COLUMNS = ("types", "ids", "times", "moments")
 # A writer that takes longer waits for a lock; reading goes on without its counts.
 _PATIENCE_SECONDS, _SHUTDOWN_SECONDS = 2.0, 10.0
 
@@ -35,7 +36,7 @@ class Uses:
         self.database = database
         self._waiting: dict[str, dict[MemoryRef, _Used]] = {}
         self._works: dict[str, dict[str, Work]] = {}
-        self._writers: dict[str, asyncio.Task[None]] = {}
+        self.writers: dict[str, asyncio.Task[None]] = {}
 
     def count(self, tenant_id: str, refs: Iterable[MemoryRef], now: datetime) -> None:
         """Count a use of each of these memories; written soon, together with later ones."""
@@ -53,44 +54,37 @@ class Uses:
 
     async def settle(self, tenant_id: str, patience: float = _PATIENCE_SECONDS) -> None:
         """Wait until a tenant's uses are written, so that the next reader sees them."""
-        writer = self._writer(tenant_id)
-        if writer is not None and writer is not asyncio.current_task():
+        writer = self.writers.get(tenant_id)
+        if writer and _runs_here(writer) and writer is not asyncio.current_task():
             await asyncio.wait([writer], timeout=patience)
 
     async def settle_all(self) -> None:
         """Wait for every tenant's uses, as long as a shutdown may take."""
-        for tenant_id in list(self._writers):
+        for tenant_id in list(self.writers):
             await self.settle(tenant_id, _SHUTDOWN_SECONDS)
 
     def _begin(self, tenant_id: str) -> None:
-        if self._writer(tenant_id) is None:
-            self._writers[tenant_id] = asyncio.create_task(self._write(tenant_id))
-
-    def _writer(self, tenant_id: str) -> asyncio.Task[None] | None:
-        """Return the task that writes for a tenant; none of an event loop that has ended."""
-        writer = self._writers.get(tenant_id)
-        here = writer is not None and writer.get_loop() is asyncio.get_running_loop()
-        return writer if here else None
+        writer = self.writers.get(tenant_id)
+        if writer is None or not _runs_here(writer):
+            self.writers[tenant_id] = asyncio.create_task(self._write(tenant_id))
 
     async def _write(self, tenant_id: str) -> None:
         try:
-            while self._waiting.get(tenant_id) or self._works.get(tenant_id):
-                if waiting := self._waiting.pop(tenant_id, None):
-                    await self._write_batch(tenant_id, waiting)
+            while (waiting := self._waiting.pop(tenant_id, {})) or self._works.get(tenant_id):
+                if waiting:
+                    rows = [(ref.type, ref.id, use.times, use.at) for ref, use in waiting.items()]
+                    counted = dict(zip(_COLUMNS, map(list, zip(*rows, strict=True)), strict=True))
+                    async with self.database.transaction(tenant_id, replicas_wait=False) as tx:
+                        await search.count_uses(tx, **counted)
                 for work in self._works.pop(tenant_id, {}).values():
                     async with self.database.transaction(tenant_id, replicas_wait=False) as tx:
                         await work(tx)
         except ButlersError as error:
             _log.warning("uses_not_counted", tenant=tenant_id, error=str(error))
         finally:
-            self._writers.pop(tenant_id, None)
+            self.writers.pop(tenant_id, None)
 
-    async def _write_batch(self, tenant_id: str, waiting: dict[MemoryRef, _Used]) -> None:
-        async with self.database.transaction(tenant_id, replicas_wait=False) as tx:
-            await search.count_uses(
-                tx,
-                types=[ref.type for ref in waiting],
-                ids=[ref.id for ref in waiting],
-                times=[used.times for used in waiting.values()],
-                moments=[used.at for used in waiting.values()],
-            )
+
+def _runs_here(writer: asyncio.Task[None]) -> bool:
+    """Whether a task belongs to the running event loop, not to one that has ended."""
+    return writer.get_loop() is asyncio.get_running_loop()

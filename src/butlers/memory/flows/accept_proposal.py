@@ -26,16 +26,16 @@ async def accept(memory: Memory, proposal_id: str | UUID, lineage: Lineage) -> d
     async with memory.transaction(lineage) as tx:
         row = await proposals.lock(tx, id=id)
     new = new_of(row) if row is not None else None
-    embedding = await memory.embed(new.searchable_text, lineage) if new else None
+    embeddings = await memory.embed([new.searchable_text] if new else [], lineage)
     async with memory.begin(lineage) as work:
         row = await proposals.lock(work.tx, id=id)
         if row is None:
             raise NotFound(f"proposal_id: there is no open proposal {id}; list the open ones")
-        if new is None or embedding is None:
+        if new is None:
             ref = MemoryRef(MemoryType(row["target_type"]), row["target_id"])
             await confirm_by(work, ref, row["source_episode_ids"])
         else:
-            ref = (await store_in(work, new, embedding)).ref
+            ref = (await store_in(work, new, embeddings[0])).ref
             await derive_in(work, ref, row["source_episode_ids"])
         memory_named = {"about": ref.type, "about_id": str(ref.id)}
         await decide_in(work, id, EventType.PROPOSAL_ACCEPTED, **memory_named)

@@ -115,7 +115,7 @@ async def _prepare(
             results[place] = BatchResult(place, error=str(error))
     ready: list[_Ready] = []
     for some in _slices(checked, EMBEDDED_AT_ONCE):
-        vectors = await memory.embed_all([new.searchable_text for _, new, _ in some], lineage)
+        vectors = await memory.embed([new.searchable_text for _, new, _ in some], lineage)
         for (place, new, masked), vector in zip(some, vectors, strict=True):
             ready.append(_Ready(place, new, vector, masked))
     await embed_predicates(memory, [new for _, new, _ in checked], lineage)

@@ -137,7 +137,7 @@ async def list_page(
     place = cursors.decode(wanted.cursor)
     window = PageWindow(
         limit + 1,
-        then.at(memory.now()),
+        then.as_of or then.known_at or memory.now(),
         place.created_at if place else None,
         place.id if place else None,
         _aware("created_after", wanted.created_after),

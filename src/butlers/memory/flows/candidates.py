@@ -103,7 +103,7 @@ async def _search(
 ) -> Candidates:
     now, then = memory.now(), query.then
     text = question.by_every_name(query.text, profile.called)[:MAX_QUERY]
-    parsed = question.read(text, profile.names, then.at(now))
+    parsed = question.read(text, profile.names, then.as_of or then.known_at or now)
     where = Filter(query.types, query.scope, query.min_confidence, now, then.as_of, then.known_at)
     if mode is SearchMode.HYBRID and profile.memories > max(AT_ONCE, READ_WHOLE):
         index_query, ahead = await _search_ahead(memory, parsed, lineage, depth, profile)

@@ -50,8 +50,9 @@ async def embed_predicates(memory: Memory, news: Iterable[object], lineage: Line
         names = spellings(*(new.subject for new in unknown.values()))
         ids = [new.entity_id for new in unknown.values() if new.entity_id is not None]
         about = {"names": names, "entity_ids": ids, "limit": _KNOWN_PREDICATES}
-        async with memory.transaction(lineage) as tx:
-            predicates |= {row["predicate"] for row in await conflicts.find_predicates(tx, **about)}
+        async with memory.begin(lineage) as work:
+            rows = await conflicts.find_predicates(work.tx, **about)
+            predicates |= {row["predicate"] for row in rows}
     await memory.word_vectors(sorted(map(predicate_words, predicates)))
     for key in unknown:
         memory.embedded_subjects.set(key, True)
@@ -101,7 +102,7 @@ async def _compare(
 async def _record_conflict(
     work: UnitOfWork, fact_id: UUID, older: Row, clash: Clash
 ) -> FoundConflict:
-    id, now = work.new_id(), work.now
+    id, now = work.memory.new_id(), work.now
     pair = {"newer_id": fact_id, "older_id": older["id"]}
     scored = {"kind": clash.kind, "score": round(clash.score, 3)}
     if await conflicts.insert(work.tx, id=id, why=clash.why, now=now, **pair, **scored):

@@ -90,7 +90,7 @@ async def build_context(
     always = await _load_always_injected(memory, wanted, query, lineage)
     offers = _offers(memory, recalled, always, candidates.columns.header.words)
     block = context.render(offers, budget, context.notice(wanted.then))
-    if counted and not wanted.then:
+    if counted and wanted.then == NOW:
         included = [line.ref for lines in block.included.values() for line in lines]
         memory.uses.count(lineage.tenant_id, included, memory.now())
     return Context(block, {one.ref: one for one in recalled}, offers, budget)

@@ -8,12 +8,13 @@ from uuid import UUID
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, NotFound
 from butlers.kernel.text import says_the_same
+from butlers.memory.flows.doubts import find_in_doubt
 from butlers.memory.flows.fact_windows import existing_fact, inherit_sources
 from butlers.memory.flows.proposals import propose_fact
 from butlers.memory.flows.remember import insert_fact
-from butlers.memory.flows.results import StoredFact, with_doubts
+from butlers.memory.flows.results import StoredFact
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
-from butlers.memory.model import Lineage, NewFact, Permanence, Provenance
+from butlers.memory.model import Lineage, MemoryRef, MemoryType, NewFact, Permanence, Provenance
 from butlers.memory.policy import inputs, trust
 from butlers.memory.policy.inputs import checked_new, masked_between
 from butlers.memory.policy.validity import (
@@ -52,9 +53,12 @@ async def correct_fact(
     if permanence is not None:
         new = replace(new, permanence=inputs.checked_word("permanence", permanence, Permanence))
     given, new = new, checked_new(new, memory.settings)
-    embedding = await memory.embed(new.searchable_text, lineage)
+    [embedding] = await memory.embed([new.searchable_text], lineage)
     async with memory.begin(lineage) as work:
-        stored = await with_doubts(work, await _correct(work, wanted, new, embedding))
+        stored = await _correct(work, wanted, new, embedding)
+        if before := stored.superseded_id:
+            doubts = await find_in_doubt(work, [MemoryRef(MemoryType.FACT, before)])
+            stored = replace(stored, in_doubt=doubts)
     return replace(stored, masked=masked_between(given, new))
 
 
@@ -66,7 +70,7 @@ async def undo_correction(memory: Memory, fact_id: str | UUID, lineage: Lineage)
     wanted = inputs.checked_id("fact_id", fact_id)
     async with memory.transaction(lineage) as tx:
         new = _as_new(await _superseded_by(tx, wanted, memory.now()))
-    embedding = await memory.embed(new.searchable_text, lineage)
+    [embedding] = await memory.embed([new.searchable_text], lineage)
     async with memory.begin(lineage) as work:
         return await _revert(work, wanted, new, embedding)
 
@@ -110,9 +114,10 @@ async def _lock_fact(
     """Lock a fact's key; return the fact, checked again, and the others of the key."""
     if new.entity_id is not None:
         await entities.lock_unmerged(work.tx, new.entity_id)
-    await facts.hold_keys(work.tx, FactKey.of(new))
+    key = FactKey.of(new)
+    await facts.hold_keys(work.tx, key)
     await _get_current(work.tx, fact_id, work.now)
-    rows = await facts.find_by_key(work.tx, FactKey.of(new), new.content)
+    rows = await facts.find_by_key(work.tx, content=new.content, **asdict(key))
     known = {fact.id: fact for fact in map(existing_fact, rows)}
     return known.pop(fact_id), list(known.values())
 

@@ -49,7 +49,7 @@ async def create_entity(
 
 async def _claimed(tx: Transaction, new: Row, now: datetime) -> Event | None:
     """Update the one entity of this name that was created implicitly, if there is one."""
-    bearers = await entities.hold_bearers(tx, [new["canonical_name"]], alone=True)
+    bearers = await entities.hold_bearers_alone(tx, names=[new["canonical_name"]])
     if len(bearers) != 1 or not await entities.is_unclaimed(tx, id=bearers[0]["id"]):
         return None
     before = (await entities.hold(tx, bearers[0]["id"]))[bearers[0]["id"]]

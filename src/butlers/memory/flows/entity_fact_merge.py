@@ -77,7 +77,7 @@ async def carry_out(work: UnitOfWork, move: Move, now: datetime) -> None:
             }
             for merge in move.merges
         }
-        await work.record_all(Transition(EventType.FACT_SUPERSEDED, payloads), now)
+        await work.record(Transition(EventType.FACT_SUPERSEDED, payloads), now)
     await entities.repoint(work.tx, ids=move.ids, target_id=move.target_id)
 
 
@@ -93,7 +93,7 @@ async def _begin(work: UnitOfWork, merges: Iterable[FactMerge], now: datetime) -
         window = Window(merge.since, merge.winner["valid_to"])
         moved = moved_window(window_of(merge.winner), window)
         payloads[id] = {**moved, "bounded_by": str(merge.loser["id"])}
-    await work.record_all(Transition(EventType.FACT_BOUNDED, payloads), now)
+    await work.record(Transition(EventType.FACT_BOUNDED, payloads), now)
 
 
 def _pair(merge: FactMerge) -> list[str | None]:

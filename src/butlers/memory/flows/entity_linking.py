@@ -108,7 +108,7 @@ async def adopt_named(work: UnitOfWork, entity_id: UUID, names: Sequence[str]) -
     unlinked = await entities.find_unlinked_facts(work.tx, **about)
     if not unlinked:
         return
-    bearers = _by_name(await entities.hold_bearers(work.tx, names, alone=True))
+    bearers = _by_name(await entities.hold_bearers_alone(work.tx, names=names))
     keyed = [(naming.as_name(row["subject"]).lower(), row) for row in unlinked]
     await _adopt(work, entity_id, [row for key, row in keyed if bearers.get(key) == {entity_id}])
 
@@ -118,7 +118,8 @@ async def _hold_bearers(tx: Transaction, names: Sequence[str]) -> tuple[list[Row
     await hold_names(tx, names)
     about = {"subjects": naming.spellings(*names), "limit": MOST_ADOPTED}
     unlinked = await entities.find_unlinked_facts(tx, **about)
-    return unlinked, await entities.hold_bearers(tx, names, alone=bool(unlinked))
+    hold = entities.hold_bearers_alone if unlinked else entities.hold_bearers
+    return unlinked, await hold(tx, names=names)
 
 
 async def _create_implicitly(
@@ -140,7 +141,7 @@ async def _create_implicitly(
     kind = await asyncio.to_thread(naming.kind_of, name, known, is_a_person=is_a_person)
     if not kind:
         return NOT_LINKED
-    now, entity_id = work.now, work.new_id()
+    now, entity_id = work.now, work.memory.new_id()
     columns = {"canonical_name": name, "entity_type": kind, "aliases": [], "metadata": {}}
     if not await entities.insert(work.tx, id=entity_id, now=now, **columns):
         return NOT_LINKED
@@ -167,7 +168,7 @@ async def _adopt(work: UnitOfWork, entity_id: UUID, unlinked: Sequence[Row]) -> 
             }
             for id in plan.ids
         }
-        await work.record_all(Transition(EventType.FACT_ANCHORED, payloads), now)
+        await work.record(Transition(EventType.FACT_ANCHORED, payloads), now)
 
 
 def _by_name(rows: Iterable[Row]) -> dict[str, set[UUID]]:

@@ -46,9 +46,10 @@ async def with_window(tx: Transaction, new: NewFact, now: datetime) -> NewFact:
     if not TIME_CUE.search(new.content):
         return new
     dated_fact = dated(new, now)
-    if window_of(dated_fact).holds(now) or await facts.get_active(tx, FactKey.of(new), now):
+    if window_of(dated_fact).holds(now):
         return dated_fact
-    return new
+    current = await facts.get_active(tx, at=now, **asdict(FactKey.of(new)))
+    return dated_fact if current else new
 
 
 async def find_placement(
@@ -58,11 +59,12 @@ async def find_placement(
 
     `is_first`: no fact about its subject was stored before its key was locked.
     """
-    wanted, key = Window(new.valid_from, new.valid_to), FactKey.of(new)
-    rows = [] if is_first else await facts.find_active(tx, key, new.content)
+    wanted = Window(new.valid_from, new.valid_to)
+    about = {"content": new.content, **asdict(FactKey.of(new))}
+    rows = [] if is_first else await facts.find_active(tx, **about)
     # A current fact leaves no room for superseded or expired ones, of which there may be many.
     if wanted != OPEN or not any(window_of(row).holds(now) for row in rows):
-        rows = await facts.find_by_key(tx, key, new.content)
+        rows = await facts.find_by_key(tx, **about)
     if not rows:
         return Placement(wanted, is_first=is_first)
     return validity.place_fact(wanted, list(map(existing_fact, rows)), now, new.said_at)
@@ -70,7 +72,7 @@ async def find_placement(
 
 async def find_existing(tx: Transaction, key: FactKey, *without: UUID) -> list[ExistingFact]:
     """Load the facts of a key, past and present, except some."""
-    rows = await facts.find_by_key(tx, key, "")
+    rows = await facts.find_by_key(tx, content="", **asdict(key))
     return [existing_fact(row) for row in rows if row["id"] not in without]
 
 
@@ -129,7 +131,7 @@ def moved_window(before: Window, after: Window) -> dict[str, Any]:
 
 async def _copy(work: UnitOfWork, fact_id: UUID, window: Window) -> None:
     """Store a fact a second time, for a second window; the copy is derived from the first."""
-    copy_id, now = work.new_id(), work.now
+    copy_id, now = work.memory.new_id(), work.now
     await facts.copy(work.tx, id=fact_id, copy_id=copy_id, now=now, **asdict(window))
     [row] = await facts.find(work.tx, ids=[copy_id], now=now)
     source, same = row["source_episode_id"], ("subject", "predicate", "scope", "permanence")

@@ -57,7 +57,7 @@ async def _invert(memory: Memory, rule: Row, lineage: Lineage) -> Row | None:
     What changes the warning is another harmful mark, and that mark inverts the rule itself.
     """
     warning = maturity.warning(rule["content"], maturity.reasons(rule))
-    embedding = await memory.embed(warning, lineage)
+    [embedding] = await memory.embed([warning], lineage)
     async with memory.begin(lineage) as work:
         now = work.now
         held = await rules.lock(work.tx, id=rule["id"], now=now)
@@ -173,7 +173,7 @@ async def _mark(work: UnitOfWork, use: Application) -> Row:
     after = await _after(work, before, use)
     await rules.insert_application(
         work.tx,
-        id=work.new_id(),
+        id=work.memory.new_id(),
         actor=clean(work.lineage.actor),
         origin=work.lineage.origin,
         counted=counted,

@@ -127,12 +127,12 @@ async def _restore_episode(memory: Memory, episode_id: UUID, lineage: Lineage) -
     """Make an episode current again, in its state of consolidation, as long as a new one."""
     async with memory.transaction(lineage) as tx:
         text = await retention.get_binned_content(tx, id=episode_id)
-    embedding = None if text is None else await memory.embed(text, lineage)
+    embeddings = await memory.embed([] if text is None else [text], lineage)
     async with memory.begin(lineage) as work:
-        if text is None or embedding is None:
+        if text is None:
             event = await revive_in(work, episode_id)
         else:
-            event = await _restore_binned(work, episode_id, text, embedding)
+            event = await _restore_binned(work, episode_id, text, embeddings[0])
         if event is not None:
             await work.record(event)
     return event is not None

@@ -71,12 +71,14 @@ async def explain_memory(
     With `then`, as of that time: what was not known yet is left out.
     """
     ref, now = checked_ref("memory", memory_type, memory_id), memory.now()
-    past = then and await search.load_memories(memory.database, lineage.tenant_id, [ref], now, then)
+    past = {}
+    if then != NOW:
+        past = await search.load_memories(memory.database, lineage.tenant_id, [ref], now, then)
     async with memory.transaction(lineage) as tx:
         row = await _find(tx, ref, now)
         if row is None:
             return None
-        row |= past.get(ref, {}) if past else {}
+        row |= past.get(ref, {})
         related = await _related(tx, ref, row, then) | await _state(memory, tx, ref, row, then)
     explained = {
         "memory_type": ref.type,

@@ -55,8 +55,7 @@ async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields
 async def link_in(work: UnitOfWork, link: Link) -> bool:
     """Link two memories that exist; false when they are linked so already."""
     now = work.now
-    added = await links.insert(work.tx, link, now)
-    if added:
+    if added := await links.insert(work.tx, link, now):
         await work.record(link_event(EventType.LINK_CREATED, links.ends(link)), now)
     return added
 

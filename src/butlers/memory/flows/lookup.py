@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -95,7 +95,7 @@ async def find_fact_by_key(
     )
     async with memory.transaction(lineage) as tx:
         wanted = await _with_entity(tx, wanted)
-        holder = await facts.get_active(tx, wanted, memory.now())
+        holder = await facts.get_active(tx, at=memory.now(), **asdict(wanted))
         found = await facts.find(tx, ids=[holder["id"]], now=memory.now()) if holder else []
     return as_json({"memory_type": MemoryType.FACT, **found[0]}) if found else None
 

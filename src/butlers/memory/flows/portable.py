@@ -14,7 +14,7 @@ from butlers.kernel.words import prepared
 from butlers.memory.flows.vectors import OnProgress, embed_missing, vector_job
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, VersionState
-from butlers.memory.store import rows
+from butlers.memory.store import embeddings, rows
 from butlers.memory.store.rows import KINDS, RowKind
 
 IMPORT = "import"
@@ -73,8 +73,10 @@ async def bring(memory: Memory, lines: Iterable[ImportLine], lineage: Lineage) -
 
 async def embed_brought(memory: Memory, lineage: Lineage, on_progress: OnProgress) -> int:
     """Embed every memory without a vector; return how many. If it is cut off, run it again."""
-    await memory.embed(" ", lineage)  # a tenant without any model has one from here on
-    for version in await memory.versions(lineage):
+    await memory.embed([" "], lineage)  # a tenant without any model has one from here on
+    async with memory.transaction(lineage) as tx:
+        versions = await embeddings.find_versions(tx)
+    for version in versions:
         if version.state is VersionState.CURRENT:
             return await embed_missing(vector_job(memory, lineage, version, on_progress))
     return 0

@@ -88,7 +88,7 @@ def proposal_of(action: Action, butler: str, target_id: UUID | None) -> Proposal
 
 async def propose_in(work: UnitOfWork, proposal: Proposal, reason: str) -> bool:
     """Store a proposal and record `proposal_made`; false when it was made before."""
-    id, now = work.new_id(), work.now
+    id, now = work.memory.new_id(), work.now
     new = {"id": id, "reason": reason, "now": now, "proposed_by": work.lineage.actor}
     made = await proposals.insert(work.tx, **new, **asdict(proposal))
     if made:

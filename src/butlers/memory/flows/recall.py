@@ -160,7 +160,7 @@ async def recall(
     current = [one for one in recalled if may_answer(one.row)]
     if not any(one.parts.relevance > 0 for one in current):
         return (current or recalled)[:nearest]
-    if not counted or query.then:
+    if not counted or query.then != NOW:
         return recalled
     now = memory.now()
     memory.uses.count(lineage.tenant_id, [one.ref for one in recalled], now)
@@ -199,7 +199,8 @@ async def score(
     Nothing comes before what is more than twice as relevant. Memories in doubt rank behind the
     others, and outdated episodes last.
     """
-    now, by_ref = then.at(memory.now()), {one.ref: one for one in chosen}
+    now = then.as_of or then.known_at or memory.now()
+    by_ref = {one.ref: one for one in chosen}
     loaded = await rows.load(list(by_ref), limit)
     weights = memory.settings.retrieval.score_weights
     recalled = [

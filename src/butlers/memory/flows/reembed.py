@@ -195,7 +195,8 @@ def _check_target(memory: Memory, target: Embedder, directory: str) -> None:
 
 
 async def _version_in(memory: Memory, state: VersionState, lineage: Lineage) -> ModelVersion | None:
-    versions = await memory.versions(lineage)
+    async with memory.transaction(lineage) as tx:
+        versions = await embeddings.find_versions(tx)
     return next((version for version in versions if version.state is state), None)
 
 

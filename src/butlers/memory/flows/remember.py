@@ -1,14 +1,17 @@
 """Store memories: check, embed, then write the row and its events in one transaction."""
 
+from collections import deque
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, assert_never
 from uuid import UUID
 
+from butlers.db.postgres import Row, Transaction
 from butlers.errors import NotFound
 from butlers.memory import limits
 from butlers.memory.flows import links as linkage
 from butlers.memory.flows.conflict_detection import detect_conflicts, embed_predicates
+from butlers.memory.flows.doubts import find_in_doubt
 from butlers.memory.flows.entity_linking import link_entity
 from butlers.memory.flows.fact_windows import (
     close_overlapping,
@@ -31,7 +34,6 @@ from butlers.memory.flows.results import (
     StoredRule,
     known_fact,
     known_row,
-    with_doubts,
 )
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
@@ -44,6 +46,7 @@ from butlers.memory.model import (
     NewEpisode,
     NewFact,
     NewRule,
+    Origin,
     Provenance,
     Trust,
 )
@@ -52,11 +55,12 @@ from butlers.memory.policy.inputs import checked_new, masked_between
 from butlers.memory.policy.scopes import of_source
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.policy.validity import Placement
-from butlers.memory.records import stored_values
+from butlers.memory.records import INPUT
 from butlers.memory.store import episodes, facts, rules
 from butlers.memory.store.facts import FactKey
-from butlers.memory.write_rate import FLOOD
 
+FLOOD = "a flood from one source"
+_MINUTE = timedelta(minutes=1)
 Derived = TypeVar("Derived", NewFact, NewRule)
 T = TypeVar("T", bound=New)
 
@@ -64,7 +68,7 @@ T = TypeVar("T", bound=New)
 async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> StoredEpisode:
     """Store an episode; it expires after the configured days. Records `episode_created`."""
     given, new = new, rate_checked(memory, checked_new(new, memory.settings), lineage)
-    embedding = await memory.embed(new.searchable_text, lineage)
+    [embedding] = await memory.embed([new.searchable_text], lineage)
     async with memory.begin(lineage) as work:
         stored = await store_episode_in(work, new, embedding)
     return replace(stored, masked=masked_between(given, new))
@@ -74,7 +78,7 @@ async def store_episode_in(
     work: UnitOfWork, new: NewEpisode, embedding: Embedding, more: dict[str, Any] | None = None
 ) -> StoredEpisode:
     """Store a checked and embedded episode in a transaction; `more` goes into its event."""
-    now, episode_id = work.now, work.new_id()
+    now, episode_id = work.now, work.memory.new_id()
     expires_at = now + timedelta(days=work.settings.episodes.default_ttl_days)
     provenance = trust.provenance(new, work.lineage)
     row = _row(episode_id, new, embedding, now, provenance)
@@ -82,9 +86,9 @@ async def store_episode_in(
         known = await known_row(work.tx, new)
         return StoredEpisode(known["id"], known["expires_at"])
     payload = {"to": "pending", "butler": new.butler, "importance": new.importance, **(more or {})}
-    payload |= _provenance_payload(provenance)
+    payload |= _provenance_payload(new, provenance)
     await work.record(Event(EventType.EPISODE_CREATED, episode_id, payload), now)
-    return StoredEpisode(episode_id, expires_at, _waits(provenance))
+    return StoredEpisode(episode_id, expires_at, _waits(provenance.quarantined))
 
 
 async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFact:
@@ -94,19 +98,24 @@ async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFa
     Records `fact_created`, and the events of what it supersedes, bounds, links and conflicts with.
     """
     given, new = new, rate_checked(memory, checked_new(new, memory.settings), lineage)
-    embedding = await memory.embed(new.searchable_text, lineage)
+    [embedding] = await memory.embed([new.searchable_text], lineage)
     await embed_predicates(memory, [new], lineage)
     async with memory.begin(lineage) as work:
-        stored = await with_doubts(work, await store_fact_in(work, new, embedding))
+        stored = await store_fact_in(work, new, embedding)
+        if before := stored.superseded_id:
+            doubts = await find_in_doubt(work, [MemoryRef(MemoryType.FACT, before)])
+            stored = replace(stored, in_doubt=doubts)
     return replace(stored, masked=masked_between(given, new))
 
 
 async def store_fact_in(work: UnitOfWork, new: NewFact, embedding: Embedding) -> StoredFact:
     """Store a checked and embedded fact in a transaction."""
-    known = await known_fact(work.tx, new)
-    if known is not None:
+    if (key := new.idempotency_key) is not None and (known := await known_fact(work.tx, key)):
         return known
-    new, provenance = await _with_source(work, new)
+    source = None
+    if new.source_episode_id is not None:
+        new, source = await _with_source(work.tx, new, new.source_episode_id)
+    provenance = trust.provenance(new, work.lineage, source)
     new, identity = await link_entity(work, new, provenance)
     stored = await _store_linked(work, new, embedding, provenance, identity.is_first)
     return replace(stored, identity=identity)
@@ -152,7 +161,7 @@ async def insert_fact(
     confirmed_at: datetime | None = None,
 ) -> StoredFact:
     """Insert a fact at its place, after closing what it overlaps; then look for conflicts."""
-    now, fact_id, replaced = work.now, work.new_id(), place.replaced
+    now, fact_id, replaced = work.now, work.memory.new_id(), place.replaced
     window = asdict(place.window)
     shown = window if new.valid_from or new.valid_to else {}
     new = replace(new, **window)
@@ -164,33 +173,36 @@ async def insert_fact(
     await work.record(_fact_created(fact_id, new, place, provenance), now)
     if place.changes:
         await record_closed(work, fact_id, place)
-    await linkage.depend_in(work, MemoryRef(MemoryType.FACT, fact_id), new.depends_on)
-    has_none = provenance.quarantined or place.is_first
-    conflicts = () if has_none else await detect_conflicts(work, fact_id, new)
-    return StoredFact(fact_id, replaced, _waits(provenance), conflicts=conflicts, **shown)
+    if new.depends_on:
+        await linkage.depend_in(work, MemoryRef(MemoryType.FACT, fact_id), new.depends_on)
+    if provenance.quarantined:
+        return StoredFact(fact_id, replaced, _waits(provenance.quarantined), **shown)
+    conflicts = () if place.is_first else await detect_conflicts(work, fact_id, new)
+    return StoredFact(fact_id, replaced, conflicts=conflicts, **shown)
 
 
 async def store_rule(memory: Memory, new: NewRule, lineage: Lineage) -> StoredRule:
     """Store a rule, which starts as a candidate. Records `rule_created`."""
     given, new = new, rate_checked(memory, checked_new(new, memory.settings), lineage)
-    embedding = await memory.embed(new.searchable_text, lineage)
+    [embedding] = await memory.embed([new.searchable_text], lineage)
     async with memory.begin(lineage) as work:
-        stored = await store_rule_in(work, new, embedding)
-    return replace(stored, masked=masked_between(given, new))
+        return replace(await store_rule_in(work, new, embedding), masked=masked_between(given, new))
 
 
 async def store_rule_in(work: UnitOfWork, new: NewRule, embedding: Embedding) -> StoredRule:
     """Store a checked and embedded rule in a transaction."""
-    new, provenance = await _with_source(work, new)
-    now, rule_id = work.now, work.new_id()
+    source = None
+    if new.source_episode_id is not None:
+        new, source = await _with_source(work.tx, new, new.source_episode_id)
+    provenance = trust.provenance(new, work.lineage, source)
+    now, rule_id = work.now, work.memory.new_id()
     decay = {"confidence": confidence.RULE_CONFIDENCE, "decay_rate": confidence.RULE_DECAY_RATE}
     if not await rules.insert(work.tx, **decay, **_row(rule_id, new, embedding, now, provenance)):
         return StoredRule((await known_row(work.tx, new))["id"])
-    payload = {"to": "candidate", "scope": new.scope}
-    payload |= {**_source_payload(new), **_provenance_payload(provenance)}
+    payload = {"to": "candidate", "scope": new.scope, **_provenance_payload(new, provenance)}
     await work.record(Event(EventType.RULE_CREATED, rule_id, payload), now)
     await linkage.depend_in(work, MemoryRef(MemoryType.RULE, rule_id), new.depends_on)
-    return StoredRule(rule_id, _waits(provenance))
+    return StoredRule(rule_id, _waits(provenance.quarantined))
 
 
 async def store_in(work: UnitOfWork, new: New, embedding: Embedding) -> Stored:
@@ -207,31 +219,34 @@ async def store_in(work: UnitOfWork, new: New, embedding: Embedding) -> Stored:
 
 
 def rate_checked(memory: Memory, new: T, lineage: Lineage) -> T:
-    """Mark a memory as doubtful if its caller stores more than the rate limit allows."""
+    """Mark a memory as doubtful if its token stores more a minute than the rate limit allows."""
     most = limits.MAX_WRITES_PER_MINUTE if memory.settings.quarantine.enabled else 0
-    is_flood = memory.write_rate.is_flood(lineage, most, memory.now())
-    return replace(new, doubt=FLOOD) if is_flood else new
+    if not most or lineage.origin is not Origin.AGENT or not lineage.actor.startswith("token:"):
+        return new
+    token, now = f"{lineage.tenant_id}\x1f{lineage.actor}", memory.now()
+    recent = memory.recent_writes.get(token) or deque()
+    while recent and now - recent[0] >= _MINUTE:
+        recent.popleft()
+    recent.append(now)
+    memory.recent_writes.set(token, recent)
+    return replace(new, doubt=FLOOD) if len(recent) > most else new
 
 
-async def _with_source(work: UnitOfWork, new: Derived) -> tuple[Derived, Provenance]:
-    """Return a memory in the scope of its source episode, and its provenance."""
-    if new.source_episode_id is None:
-        return new, trust.provenance(new, work.lineage)
-    source = await episodes.get_source(work.tx, id=new.source_episode_id)
+async def _with_source(tx: Transaction, new: Derived, episode_id: UUID) -> tuple[Derived, Row]:
+    """Return a memory in the scope of its source episode, and that episode."""
+    source = await episodes.get_source(tx, id=episode_id)
     if source is None:
-        raise NotFound(
-            f"source_episode_id: episode {new.source_episode_id} does not exist; leave it out"
-        )
-    provenance = trust.provenance(new, work.lineage, source)
-    return replace(new, scope=of_source(new.scope, source["butler"])), provenance
+        raise NotFound(f"source_episode_id: episode {episode_id} does not exist; leave it out")
+    return replace(new, scope=of_source(new.scope, source["butler"])), source
 
 
 def _row(
     memory_id: UUID, new: New, embedding: Embedding, now: datetime, provenance: Provenance
 ) -> dict[str, Any]:
     """Return the columns of a new memory."""
+    columns = INPUT[type(new)]
     return {
-        **stored_values(new),
+        **{name: value for name, value in asdict(new).items() if columns[name].is_stored},
         **asdict(provenance),
         **embedding.columns(new.searchable_text),
         "id": memory_id,
@@ -239,16 +254,22 @@ def _row(
     }
 
 
-def _provenance_payload(provenance: Provenance) -> dict[str, Any]:
-    """Return what an event says of a memory that is less trusted or quarantined."""
+def _provenance_payload(new: New, provenance: Provenance) -> dict[str, Any]:
+    """Return what an event says of a memory's source, lesser trust and quarantine."""
     payload: dict[str, Any] = {}
+    if not isinstance(new, NewEpisode):
+        episode = new.source_episode_id
+        payload = {
+            "source_butler": new.source_butler,
+            "source_episode_id": episode and str(episode),
+        }
     if provenance.trust < Trust.STATED:
-        payload = {"origin": provenance.origin, "trust": provenance.trust}
+        payload |= {"origin": provenance.origin, "trust": provenance.trust}
     return payload | ({"quarantined": provenance.quarantined} if provenance.quarantined else {})
 
 
-def _waits(provenance: Provenance) -> str | None:
-    reason = provenance.quarantined
+def _waits(reason: str | None) -> str | None:
+    """Say what a quarantined memory waits for; None for one that is not."""
     instead = "; how to behave is stored as a rule" if reason == DEMAND else ""
     return f"a person's yes, in quarantine: {reason}{instead}" if reason else None
 
@@ -262,13 +283,7 @@ def _fact_created(fact_id: UUID, new: NewFact, place: Placement, provenance: Pro
         "permanence": new.permanence,
         "supersedes": str(place.replaced) if place.replaced else None,
         **({"entity_id": str(new.entity_id)} if new.entity_id else {}),
-        **_source_payload(new),
         **stated_window(place.window),
-        **_provenance_payload(provenance),
+        **_provenance_payload(new, provenance),
     }
     return Event(EventType.FACT_CREATED, fact_id, payload)
-
-
-def _source_payload(new: NewFact | NewRule) -> dict[str, Any]:
-    episode = new.source_episode_id
-    return {"source_butler": new.source_butler, "source_episode_id": episode and str(episode)}

@@ -1,7 +1,7 @@
 """Results of storing a memory, now or before under the same idempotency key."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID
@@ -9,10 +9,8 @@ from uuid import UUID
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import IntegrityViolation
 from butlers.memory.flows.conflict_detection import FoundConflict
-from butlers.memory.flows.doubts import find_in_doubt
 from butlers.memory.flows.entity_linking import NOT_LINKED, LinkedEntity
-from butlers.memory.handle import UnitOfWork
-from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewFact, NewRule
+from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewRule
 from butlers.memory.store import episodes, facts, rules
 
 _OPTIONAL = ("waits", "confirmed", "valid_from", "valid_to", "in_doubt", "conflicts", "masked")
@@ -36,9 +34,9 @@ class _Result:
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         if "conflicts" in values:
             values["conflicts"] = [asdict(conflict) for conflict in values["conflicts"]]
-        linked: dict[str, Any] = values.pop("identity", NOT_LINKED).as_dict()
+        identity = values.pop("identity", NOT_LINKED)
         shown = {k: value for k, value in values.items() if value or k not in _OPTIONAL}
-        return shown | linked
+        return shown if identity is NOT_LINKED else shown | identity.as_dict()
 
 
 @dataclass(frozen=True)
@@ -80,21 +78,11 @@ class StoredRule(_Result):
 Stored = StoredEpisode | StoredFact | StoredRule
 
 
-async def with_doubts(work: UnitOfWork, stored: StoredFact) -> StoredFact:
-    """Add the memories that depended on the fact that was superseded."""
-    if stored.superseded_id is None:
-        return stored
-    before = MemoryRef(MemoryType.FACT, stored.superseded_id)
-    return replace(stored, in_doubt=await find_in_doubt(work, [before]))
-
-
-async def known_fact(tx: Transaction, new: NewFact) -> StoredFact | None:
+async def known_fact(tx: Transaction, key: str) -> StoredFact | None:
     """Find the fact stored under this idempotency key before. Locks the key."""
-    if new.idempotency_key is None:
-        return None
     # Only the first of several writers at once supersedes anything.
-    await facts.hold_idempotency_keys(tx, new.idempotency_key)
-    row = await facts.get_by_idempotency_key(tx, idempotency_key=new.idempotency_key)
+    await facts.hold_idempotency_keys(tx, key)
+    row = await facts.get_by_idempotency_key(tx, idempotency_key=key)
     return StoredFact(row["id"], row["supersedes_id"]) if row else None
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -76,7 +76,7 @@ async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | N
         episode = replace(episode, doubt="")
     candidates = list(_storable(memory, new))
     texts = [one.searchable_text for one in (episode, *candidates)]
-    vector, *vectors = await memory.embed_all(texts, lineage)
+    vector, *vectors = await memory.embed(texts, lineage)
     lineage = replace(lineage, request_id=session_key(new.session))
     async with memory.begin(lineage) as work:
         await lock_names(work.tx, "session", new.session)
@@ -147,7 +147,7 @@ async def _unless_known(tx: Transaction, new: Candidate, now: datetime) -> Candi
         known = await rules.get_same(tx, scope=new.scope, content=new.content)
         return None if known else new
     for fact in _with_keys(new, now):
-        holder = await facts.get_active(tx, FactKey.of(fact), now)
+        holder = await facts.get_active(tx, at=now, **asdict(FactKey.of(fact)))
         if holder is None:
             return fact
         if says_the_same(holder["content"], new.content):

@@ -72,7 +72,7 @@ async def _vectors(memory: Memory, source: UndoSource, lineage: Lineage) -> dict
             rule, columns = await _remarked(memory, tx, rule_id, undone)
             content = undoing.words_of(rule, columns)
             words |= {rule_id: content} if content else {}
-    made = await memory.embed_all(list(words.values()), lineage)
+    made = await memory.embed(list(words.values()), lineage)
     return dict(zip(words, made, strict=True))
 
 

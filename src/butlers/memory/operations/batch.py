@@ -8,7 +8,7 @@ from pydantic import Field, WithJsonSchema
 
 from butlers.errors import ButlersError, InvalidInput, Unavailable
 from butlers.memory.flows import batch as flow
-from butlers.memory.model import MemoryType, New
+from butlers.memory.model import MemoryType, New, NewEpisode, NewFact, NewRule
 from butlers.memory.operations import storage
 from butlers.memory.operations.operation_context import OperationContext, writes
 from butlers.memory.operations.results import Instant, MemoryKind
@@ -18,10 +18,11 @@ from butlers.operation import Input, Operation, Output, Route, shortened
 MOST = 1_000
 """The maximum number of memories in a batch."""
 
-_KINDS: Mapping[MemoryType, tuple[Operation, Callable[..., Awaitable[New]]]] = {
-    MemoryType.EPISODE: (storage.store_episode, storage.new_episode),
-    MemoryType.FACT: (storage.store_fact, storage.new_fact),
-    MemoryType.RULE: (storage.store_rule, storage.new_rule),
+_Fields = Callable[..., Awaitable[dict[str, Any]]]
+_KINDS: Mapping[MemoryType, tuple[Operation, type[New], _Fields]] = {
+    MemoryType.EPISODE: (storage.store_episode, NewEpisode, storage.episode_fields),
+    MemoryType.FACT: (storage.store_fact, NewFact, storage.derived_fields),
+    MemoryType.RULE: (storage.store_rule, NewRule, storage.derived_fields),
 }
 
 
@@ -54,7 +55,7 @@ def _schema(kind: MemoryType, operation: Operation) -> dict[str, Any]:
     return {**schema, "properties": fields, "required": ["memory_type", *schema["required"]]}
 
 
-_SCHEMAS = [_schema(kind, operation) for kind, (operation, _) in _KINDS.items()]
+_SCHEMAS = [_schema(kind, operation) for kind, (operation, *_) in _KINDS.items()]
 # Parsed one by one, so that a fault in one of them refuses no other.
 OneMemory = Annotated[Any, WithJsonSchema({"anyOf": _SCHEMAS})]
 
@@ -98,8 +99,8 @@ async def _read(ctx: OperationContext, given: Any) -> New | ButlersError:
             raise InvalidInput(f"found {shortened(given)}; valid is a JSON object with memory_type")
         fields = dict(given)
         kind = checked_word("memory_type", str(fields.pop("memory_type", "")), MemoryType)
-        operation, read = _KINDS[kind]
-        return await read(ctx, operation.parse(fields))
+        operation, record, fields_of = _KINDS[kind]
+        return record(**await fields_of(ctx, operation.parse(fields)))
     except Unavailable:
         raise
     except ButlersError as error:

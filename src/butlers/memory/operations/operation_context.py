@@ -136,11 +136,10 @@ class OperationContext:
             raise NotFound(f"{field}: there is no {kind} {given}; search for it")
         return id
 
-    async def check_source(self, episode: UUID | None) -> UUID | None:
+    async def check_source(self, episode: UUID) -> None:
         """Check that the caller sees a source episode; raise NotFound otherwise."""
-        if episode and not await self._reaches(episode, to_read=True):
+        if not await self._reaches(episode, to_read=True):
             raise NotFound(f"source_episode_id: episode {episode} does not exist; leave it out")
-        return episode
 
     def sees(self, scope: str) -> bool:
         """Whether the caller's token may read a scope."""

@@ -54,15 +54,15 @@ async def store_episode(ctx: OperationContext, params: StoreEpisode) -> StoredEp
     a settled fact. Episodes expire after some days; before that, facts and rules are drawn from
     them. Returns {id, expires_at}.
     """
-    return await remember.store_episode(ctx.memory, await new_episode(ctx, params), ctx.lineage)
+    new = NewEpisode(**await episode_fields(ctx, params))
+    return await remember.store_episode(ctx.memory, new, ctx.lineage)
 
 
-async def new_episode(ctx: OperationContext, params: StoreEpisode) -> NewEpisode:
-    """Return the episode to store, in the butler or project of the caller."""
+async def episode_fields(ctx: OperationContext, params: StoreEpisode) -> dict[str, Any]:
+    """Return the fields of the episode to store, in the butler or project of the caller."""
     own = ctx.memory.butler
     butler = await ctx.store_scope(own, None if params.butler == own else params.butler, "butler")
-    given = {**dict(params), "butler": butler, "metadata": params.metadata or {}}
-    return NewEpisode(**given)
+    return {**dict(params), "butler": butler, "metadata": params.metadata or {}}
 
 
 class StoreFactInput(ProvenanceInput):
@@ -112,15 +112,8 @@ async def store_fact(ctx: OperationContext, params: StoreFactInput) -> StoredFac
     the subject names one entity, or entity_candidates if it names several. in_doubt lists memories
     that depend on the replaced fact: ask the user whether they still hold.
     """
-    return await remember.store_fact(ctx.memory, await new_fact(ctx, params), ctx.lineage)
-
-
-async def new_fact(ctx: OperationContext, params: StoreFactInput) -> NewFact:
-    """Return the fact to store; raise NotFound for an unknown entity, source or dependency."""
-    entity = None
-    if params.entity_id is not None:
-        entity = await ctx.known_id("entity_id", params.entity_id, EventSubject.ENTITY)
-    return NewFact(**{**await _resolved(ctx, params), "entity_id": entity})
+    new = NewFact(**await derived_fields(ctx, params))
+    return await remember.store_fact(ctx.memory, new, ctx.lineage)
 
 
 class StoreRuleInput(input_fields.Attached):
@@ -150,33 +143,24 @@ async def store_rule(ctx: OperationContext, params: StoreRuleInput) -> StoredRul
     next time too, e.g. "Ask before booking anything that costs money". It starts as a candidate;
     call memory_mark_helpful or memory_mark_harmful after you followed it. Returns {id}.
     """
-    return await remember.store_rule(ctx.memory, await new_rule(ctx, params), ctx.lineage)
+    new = NewRule(**await derived_fields(ctx, params))
+    return await remember.store_rule(ctx.memory, new, ctx.lineage)
 
 
-async def new_rule(ctx: OperationContext, params: StoreRuleInput) -> NewRule:
-    """Return the rule to store; raise NotFound for an unknown source or dependency."""
-    return NewRule(**await _resolved(ctx, params))
-
-
-async def _resolved(
+async def derived_fields(
     ctx: OperationContext, params: StoreFactInput | StoreRuleInput
 ) -> dict[str, Any]:
-    """Return the given fields with scope, source and dependencies as the caller may use them."""
+    """Return the fields of a fact or rule to store; raise NotFound for what it names in vain."""
+    fields = {**dict(params), "tags": tuple(params.tags or ()), "metadata": params.metadata or {}}
+    if (entity := fields.get("entity_id")) is not None:
+        fields["entity_id"] = await ctx.known_id("entity_id", entity, EventSubject.ENTITY)
     named = params.scope if "scope" in params.model_fields_set else None
-    scope, source = (
-        await ctx.store_scope(params.scope, named),
-        await ctx.check_source(params.source_episode_id),
-    )
+    fields["scope"] = await ctx.store_scope(params.scope, named)
+    if params.source_episode_id is not None:
+        await ctx.check_source(params.source_episode_id)
     depends_on = [await ctx.must_find(id) for id in params.depends_on or ()]
-    return {
-        **dict(params),
-        "scope": scope,
-        "tags": tuple(params.tags or ()),
-        "source_butler": ctx.memory.butler,
-        "source_episode_id": source,
-        "metadata": params.metadata or {},
-        "depends_on": tuple(dict.fromkeys(depends_on)),
-    }
+    fields["depends_on"] = tuple(dict.fromkeys(depends_on))
+    return fields | {"source_butler": ctx.memory.butler}
 
 
 class CorrectFact(Input):

@@ -9,7 +9,7 @@ from enum import StrEnum
 from butlers.kernel.secrets import masked, masked_value
 from butlers.kernel.text import one_line
 from butlers.kernel.token_count import CHARACTERS_PER_TOKEN, count_tokens
-from butlers.memory.model import Maturity, MemoryRef, Then
+from butlers.memory.model import NOW, Maturity, MemoryRef, Then
 from butlers.memory.policy.excerpt import FROM_THE_START, READ, ExcerptOf, excerpt
 
 _OWN_BACKSLASH = r"\\(?=[\\\[\](#-]|$)"
@@ -134,7 +134,7 @@ def maturity_order(maturity: str) -> int:
 
 def notice(then: Then) -> str:
     """What a block is; of the past, of which time it tells."""
-    if not then:
+    if then == NOW:
         return NOTICE
     holding = f" as of {then.as_of:{_MINUTE}}" if then.as_of else ""
     believed = f" as believed at {then.known_at:{_MINUTE}}" if then.known_at else ""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from uuid import UUID
 
 from pgvector import Vector
@@ -24,6 +25,9 @@ _register_version = FirstValue[UUID](_SQL["register_version"])
 _find_versions = Rows(_SQL["find_versions"])
 _join = FirstValue[str](_SQL["join"])
 
+model_of = attrgetter("model", "version")
+"""What an embedder or a registered version must share with another: then vectors compare."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelVersion:
@@ -42,24 +46,14 @@ class ModelVersion:
         """The model and version in words."""
         return f"{self.model} {self.version}"
 
-    def made_by(self, embedder: Embedder) -> bool:
-        """Whether this embedder makes vectors that compare with those of the version."""
-        return (embedder.model, embedder.version) == (self.model, self.version)
-
 
 async def register_version(
     tx: Transaction, version_id: UUID, embedder: Embedder, directory: str, now: datetime
 ) -> UUID:
     """Return the id of the embedder's model; the first of a tenant is in use, others lie aside."""
-    found = await _register_version(
-        tx,
-        id=version_id,
-        model=embedder.model,
-        version=embedder.version,
-        dimensions=embedder.dimensions,
-        directory=directory,
-        now=now,
-    )
+    model, version = model_of(embedder)
+    known = {"model": model, "version": version, "dimensions": embedder.dimensions}
+    found = await _register_version(tx, id=version_id, directory=directory, now=now, **known)
     if found is not None:
         return found
     # A racing writer's row is invisible to this statement's snapshot; the next one sees it.
@@ -124,16 +118,10 @@ async def keep_vectors(
 ) -> int:
     """Store vectors aside for memories that still say what was embedded; return how many."""
     ids = [wording.id for wording, _ in made]
-    held = await _HOLD[kind](tx, ids=ids, texts=[wording.text for wording, _ in made])
-    return await _KEEP[kind](
-        tx,
-        version_id=version_id,
-        ids=ids,
-        held=[row["id"] for row in held],
-        # A bare list of lists would be taken for one array of two dimensions.
-        vectors=[Vector(vector) for _, vector in made],
-        now=now,
-    )
+    rows = await _HOLD[kind](tx, ids=ids, texts=[wording.text for wording, _ in made])
+    # A bare list of lists would be taken for one array of two dimensions.
+    kept = {"held": [row["id"] for row in rows], "vectors": [Vector(vector) for _, vector in made]}
+    return await _KEEP[kind](tx, version_id=version_id, ids=ids, now=now, **kept)
 
 
 async def move_vectors_home(tx: Transaction, kind: MemoryType, version_id: UUID, limit: int) -> int:

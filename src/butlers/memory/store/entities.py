@@ -1,6 +1,6 @@
 """Entities."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -24,6 +24,9 @@ find_unlinked_facts = Rows(_SQL["find_unlinked_facts"])
 get_merge = FirstValue[dict[str, Any]](_SQL["get_merge"])
 is_unclaimed = OnlyValue[bool](_SQL["is_unclaimed"])
 is_a_person = OnlyValue[bool](_SQL["is_a_person"])
+# Lock the entities with one of the names; alone: nobody stores facts about them either.
+hold_bearers = Rows(_SQL["hold_bearers_for_share"])
+hold_bearers_alone = Rows(_SQL["hold_bearers_for_update"])
 hold_facts = Rows(_SQL["hold_facts"])
 find_facts = OnlyValue[list[UUID]](_SQL["find_facts"])
 find_overlapping_facts = Rows(_SQL["find_overlapping_facts"])
@@ -34,8 +37,6 @@ repoint = Touched(_SQL["repoint"])
 
 _lock_unmerged = FirstRow(_SQL["lock_unmerged"])
 _hold = Rows(_SQL["hold"])
-_hold_bearers = Rows(_SQL["hold_bearers_for_share"])
-_hold_bearers_alone = Rows(_SQL["hold_bearers_for_update"])
 _update = Touched(_SQL["update"])
 _find_fact_keywords = Rows(_SQL["find_fact_keywords"])
 
@@ -55,11 +56,6 @@ async def lock_unmerged(tx: Transaction, entity_id: UUID) -> None:
 async def hold(tx: Transaction, *ids: UUID) -> dict[UUID, Row]:
     """Lock entities until the transaction ends; return them by id."""
     return {row["id"]: row for row in await _hold(tx, ids=ids)}
-
-
-async def hold_bearers(tx: Transaction, names: Iterable[str], *, alone: bool) -> list[Row]:
-    """Lock the entities with one of the names; `alone`: nobody stores facts about them either."""
-    return await (_hold_bearers_alone if alone else _hold_bearers)(tx, names=list(names))
 
 
 async def update(tx: Transaction, entity_id: UUID, row: Row, now: datetime) -> None:

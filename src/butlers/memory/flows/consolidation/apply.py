@@ -107,7 +107,7 @@ async def _embeddings(
 ) -> list[Embedding | None]:
     """Embed what the actions store, before any connection is taken."""
     news = [action.new for action in plan.actions if not isinstance(action, ConfirmMemory)]
-    made = iter(await memory.embed_all([new.searchable_text for new in news], lineage))
+    made = iter(await memory.embed([new.searchable_text for new in news], lineage))
     await embed_predicates(memory, news, lineage)
     return [None if isinstance(action, ConfirmMemory) else next(made) for action in plan.actions]
 
@@ -161,7 +161,7 @@ async def _store_fact(work: _ApplyContext, action: StoreFact, embedding: Embeddi
     """Store a fact, or confirm one that says the same."""
     now = work.now
     new = await with_window(work.tx, await _with_circumstances(work.tx, action.new), now)
-    holder = await facts.get_active(work.tx, FactKey.of(new), now)
+    holder = await facts.get_active(work.tx, at=now, **asdict(FactKey.of(new)))
     place = await find_placement(work.tx, new, now)
     changed = [change.of.id for change in place.changes]
     overlapping = await facts.find(work.tx, ids=changed, now=now)
@@ -289,7 +289,7 @@ async def _settle(
     created = [{"type": ref.type, "id": str(ref.id)} for ref in applied.created]
     outcome = {"to": ConsolidationStatus.CONSOLIDATED, "created": created}
     payloads = {row["id"]: {"from": row["was"], **outcome} for row in read}
-    await work.record_all(Transition(EventType.EPISODE_CONSOLIDATED, payloads))
+    await work.record(Transition(EventType.EPISODE_CONSOLIDATED, payloads))
     if rest := tuple(row["id"] for row in held if row not in read):
         why = "; ".join(applied.errors)
         applied.back = await give_back_in(work, Lease(run_id, rest), why)

@@ -76,7 +76,7 @@ async def _sweep(memory: Memory, kind: _Kind, lineage: Lineage, now: datetime) -
                 moved = (row for row in rows if row["verdict"] == verdict)
                 payloads = {row["id"]: _payload(row, kind) for row in moved}
                 event = EventType(f"{kind.name}_{word}")
-                counts[word] += await work.record_all(Transition(event, payloads), now)
+                counts[word] += await work.record(Transition(event, payloads), now)
         after = page["last"]
         counts["checked"] += page["checked"]
 

@@ -98,7 +98,7 @@ async def _bin(claim: _Claim, reason: RemovalReason, now: datetime, work: UnitOf
     await retention.put_in_bin(work.tx, ids=ids, reason=reason, now=now)
     rows = await retention.delete_episodes(work.tx, ids=ids)
     payloads = {row["id"]: _removed(row) for row in rows}
-    return await work.record_all(Transition(EventType(f"episode_{reason}"), payloads), now)
+    return await work.record(Transition(EventType(f"episode_{reason}"), payloads), now)
 
 
 async def empty_bin(memory: Memory, lineage: Lineage) -> int:
@@ -113,7 +113,7 @@ async def empty_bin(memory: Memory, lineage: Lineage) -> int:
         rows = await retention.empty_bin(work.tx, until=until, limit=BATCH)
         binned = {row["id"]: (row["binned_at"].isoformat(), row["reason"]) for row in rows}
         payloads = {id: {"binned_at": at, "reason": why} for id, (at, why) in binned.items()}
-        return await work.record_all(Transition(EventType.EPISODE_DELETED, payloads), now)
+        return await work.record(Transition(EventType.EPISODE_DELETED, payloads), now)
 
     return await _repeat(memory, lineage, step)
 
@@ -164,7 +164,7 @@ async def _keep_batch(
         rows = await retention.keep_unread(work.tx, **which, limit=KEEP_BATCH, now=now)
         moved = {row["id"]: moved_time(row["was"], row["expires_at"]) for row in rows}
         payloads = {id: {"expires_at": times} for id, times in moved.items()}
-        return await work.record_all(Transition(EventType.EPISODE_KEPT, payloads), now)
+        return await work.record(Transition(EventType.EPISODE_KEPT, payloads), now)
 
 
 async def _newest_beyond(tx: Transaction) -> dict[str, Any]:
