@@ -8,13 +8,7 @@ from typing import Any, TypeVar
 
 from butlers.errors import InvalidInput
 from butlers.kernel.json_values import DEEPEST, is_deeper
-from butlers.kernel.secret_policy import (
-    Secrets,
-    admitted,
-    admitted_json,
-    admitted_key,
-    marks_within,
-)
+from butlers.kernel.secrets import Secrets, admitted, admitted_json, admitted_key, count_marks
 from butlers.kernel.text import clean_json
 from butlers.memory import limits
 from butlers.memory.model import (
@@ -111,7 +105,7 @@ def checked_new(new: AnyNew, settings: MemoryModuleConfig) -> AnyNew:
 
 def masked_between(given: New, stored: New) -> int:
     """Count the secrets of a memory that were masked before it was stored."""
-    return max(0, marks_within(asdict(stored)) - marks_within(asdict(given)))
+    return max(0, count_marks(asdict(stored)) - count_marks(asdict(given)))
 
 
 def _gated(new: AnyNew, secrets: Secrets) -> AnyNew:
