@@ -105,7 +105,9 @@ class EmbeddingEngine:
         if not texts:
             return []
         loop, vectors = asyncio.get_running_loop(), dict[int, list[float]]()
-        network = self._network or await loop.run_in_executor(_worker, self._loaded)
+        network = self._network
+        if network is None:
+            network = await loop.run_in_executor(_worker, self._loaded)
         for batch in await loop.run_in_executor(_worker, network.plan, tuple(texts)):
             vectors |= await loop.run_in_executor(_worker, network.encode, batch)
         return [vectors[position] for position in range(len(texts))]

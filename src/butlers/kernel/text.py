@@ -53,11 +53,8 @@ _BREAKING = re.compile("[\\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 def clean(text: str) -> str:
     """Remove NUL and invisible characters; the result can be encoded as UTF-8."""
-    return _without_unseen(replace_surrogates(text.replace("\x00", "")), _STORED)
-
-
-def _without_unseen(text: str, pattern: re.Pattern[str]) -> str:
-    return text if text.isascii() else pattern.sub(lambda match: match[1] or "", text)
+    text = text.replace("\x00", "")
+    return text if text.isascii() else _STORED.sub(r"\1", replace_surrogates(text))
 
 
 def clean_json(value: object, depth: int = DEEPEST) -> Any:
@@ -102,13 +99,13 @@ def says_the_same(one: str, other: str) -> bool:
 def preprocess_text(text: str) -> str:
     """Prepare a text for its search vector: clean, on one line, at most 1 MB."""
     # No code point takes less than a byte, so the rest need not be encoded.
-    beginning = normalise_whitespace(clean(text))[:MAX_SEARCHABLE_BYTES].encode()
+    beginning = " ".join(clean(text).split())[:MAX_SEARCHABLE_BYTES].encode()
     return beginning[:MAX_SEARCHABLE_BYTES].decode("utf-8", "ignore").rstrip()
 
 
 def preprocess_search_query(query: str | None) -> str:
     """Prepare a query: clean, on one line; empty for None."""
-    return normalise_whitespace(clean(query)) if query else ""
+    return " ".join(clean(query).split()) if query else ""
 
 
 def without_middle(text: str, longest: int = 2_000) -> str:
@@ -121,4 +118,5 @@ def one_line(text: str) -> str:
 
     Selectors of glyphs go too: they could spell a sentence that only a model reads.
     """
-    return _BREAKING.sub(" ", _without_unseen(clean(text), _SHOWN)).strip()
+    line = clean(text)
+    return _BREAKING.sub(" ", line if line.isascii() else _SHOWN.sub(r"\1", line)).strip()

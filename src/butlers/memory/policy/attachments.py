@@ -125,15 +125,14 @@ def _doubt(new: New) -> str:
     """Say why a program's memory is suspicious; empty if it is not."""
     texts = [getattr(new, name, None) for name in ("subject", "predicate", "content", "author")]
     text = "\n".join(filter(None, (*texts, *getattr(new, "tags", ()))))
-    why = suspicion.doubt(text, orders_only=isinstance(new, NewRule))
-    if not why and isinstance(new, NewFact):
-        return suspicion.doubt_name(new.subject, new.predicate)
-    return why
+    names = (new.subject, new.predicate) if isinstance(new, NewFact) else ()
+    return suspicion.doubt(text, names=names, orders_only=isinstance(new, NewRule))
 
 
 def _attachments(new: New, secrets: Secrets) -> dict[str, Any]:
     """Check the metadata and the idempotency key."""
-    key, metadata = new.idempotency_key, checked_document("metadata", new.metadata, secrets)
+    metadata = checked_document("metadata", new.metadata, secrets) if new.metadata else {}
+    key = new.idempotency_key
     if key:
         key = admitted_key(secrets, "idempotency_key", key)
     for name in RESERVED & metadata.keys():
