@@ -11,8 +11,7 @@ from functools import cached_property
 
 from butlers.errors import InvalidInput
 from butlers.kernel.secrets import SECRET_NAME, masked
-from butlers.kernel.text import normalise_whitespace
-from butlers.kernel.words import folded, prepared, stop_words
+from butlers.kernel.text import folded, normalise_whitespace, prepared, stop_words
 from butlers.memory.policy.consolidation import EpisodeToRead
 
 _WORD = re.compile(r"[^\W_]+")

@@ -14,7 +14,7 @@ from functools import lru_cache
 from importlib.resources import files
 from itertools import chain
 
-from butlers.kernel.words import folded
+from butlers.kernel.text import folded
 
 LONGEST = 20_000
 """The maximum number of characters to judge: half from the beginning, half from the end."""
