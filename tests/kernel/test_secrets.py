@@ -124,6 +124,12 @@ def test_masking_twice_changes_nothing(text: str) -> None:
     assert masked(once.text) == type(once)(once.text, 0)
 
 
+def test_the_mark_of_a_secret_is_no_secret() -> None:
+    for sample in SAMPLES:
+        once = masked(sample.text)
+        assert masked(once.text) == type(once)(once.text, 0)
+
+
 def test_hostile_text_takes_no_long_time() -> None:
     started = time.process_time()
     for piece in HOSTILE:
