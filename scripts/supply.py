@@ -27,7 +27,8 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from pip._internal.models.index import PyPI
 
 from butlers import __version__
-from butlers.embedding import BUNDLED_SHA256, MODEL
+from butlers.embedding import MODEL
+from butlers.embedding_files import BUNDLED_SHA256
 
 ROOT = Path(__file__).parent.parent
 BUILD = ("hatchling", "editables")

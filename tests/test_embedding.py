@@ -122,7 +122,9 @@ def test_a_text_of_megabytes_is_what_its_beginning_is(engine) -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(2, embedding.MAX_TOKENS), min_size=1, max_size=60))
 def test_batches_hold_every_text_once_and_stay_small(lengths: list[int]) -> None:
-    batches = list(embedding._batches([[0] * length for length in lengths]))
+    network = get_embedding_engine()._loaded()
+    # Each text has a token for its beginning and one for its end.
+    batches = network.plan(["a " * (length - 2) or None for length in lengths])
     positions = [position for batch in batches for position in batch]
     assert sorted(positions) == list(range(len(lengths)))
     for batch in batches:
@@ -190,8 +192,9 @@ async def test_the_asynchronous_calls_give_the_same_vectors(engine: EmbeddingEng
 async def test_a_question_asked_of_many_is_embedded_once(monkeypatch) -> None:
     engine = EmbeddingEngine()
     encoded = []
-    encode = engine._encode
-    monkeypatch.setattr(engine, "_encode", lambda batch: encoded.append(batch) or encode(batch))
+    network = engine._loaded()
+    encode = network.encode
+    monkeypatch.setattr(network, "encode", lambda batch: encoded.append(batch) or encode(batch))
     vectors = await asyncio.gather(*(engine.embed_async("Where is Alice?") for _ in range(20)))
     assert len(encoded) == 1
     vectors[0].clear()  # Whoever is given a vector may do with it as it likes.

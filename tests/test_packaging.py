@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from butlers.embedding import BUNDLED_SHA256
+from butlers.embedding_files import BUNDLED_SHA256
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

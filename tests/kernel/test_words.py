@@ -2,7 +2,7 @@
 
 import pytest
 
-from butlers.kernel.words import folded, prepared
+from butlers.kernel.text import folded, prepared
 
 
 @pytest.mark.parametrize(

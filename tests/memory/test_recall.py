@@ -218,8 +218,9 @@ async def test_a_question_that_several_are_asked_is_embedded_once(memory, lineag
     engine = get_embedding_engine()
     await fact(memory, lineage, "green tea with milk")
     embedded = []
-    encode = engine._encode
-    monkeypatch.setattr(engine, "_encode", lambda batch: embedded.append(batch) or encode(batch))
+    network = engine._loaded()
+    encode = network.encode
+    monkeypatch.setattr(network, "encode", lambda batch: embedded.append(batch) or encode(batch))
     question = f"What is drunk with milk? {uuid.uuid4()}"
     for one in (memory, replace(memory, butler="other")):
         await recall.recall(one, CandidateQuery(question), 5, lineage)

@@ -72,26 +72,24 @@ def shallow_json(text: str) -> Any:
 def brief(result: Any) -> Any:
     """Shorten rows: no empty or internal columns, rounded numbers, times without fractions."""
     if isinstance(result, list):
-        return [_cut(_brief_row(row)) for row in result]
+        return [_brief_row(row, EXCERPT) for row in result]
     return _brief_row(result) if isinstance(result, dict) else result
 
 
-def _brief_row(row: dict[str, Any]) -> dict[str, Any]:
-    shown = {
-        key: _shorter(key, value)
-        for key, value in row.items()
-        if value not in (None, [], {}) and key not in _INTERNAL
-    }
+def _brief_row(row: dict[str, Any], excerpt: int | None = None) -> dict[str, Any]:
+    shown = {k: v for k, v in row.items() if v not in (None, [], {}) and k not in _INTERNAL}
+    for key, value in shown.items():
+        if isinstance(value, float):
+            shown[key] = round(value, _DIGITS)
+        elif key == "score_parts":
+            shown[key] = {part: round(score, _DIGITS) for part, score in value.items()}
+        elif key.endswith("_at"):
+            shown[key] = datetime.fromisoformat(value).replace(microsecond=0).isoformat()
     if shown.get("last_confirmed_at") == shown.get("created_at"):
         shown.pop("last_confirmed_at", None)  # storing it was the only confirmation
+    if excerpt and len(content := shown.get("content", "")) > excerpt:
+        shown |= {"content": content[:excerpt], "content_length": len(content)}
     return shown
-
-
-def _cut(row: dict[str, Any]) -> dict[str, Any]:
-    content = row.get("content", "")
-    if len(content) <= EXCERPT:
-        return row
-    return {**row, "content": content[:EXCERPT], "content_length": len(content)}
 
 
 def closed_object(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,13 +100,3 @@ def closed_object(properties: Mapping[str, Any]) -> dict[str, Any]:
         "required": list(properties),
         "additionalProperties": False,
     }
-
-
-def _shorter(key: str, value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, _DIGITS)
-    if key == "score_parts":
-        return {part: round(score, _DIGITS) for part, score in value.items()}
-    if key.endswith("_at"):
-        return datetime.fromisoformat(value).replace(microsecond=0).isoformat()
-    return value

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from butlers.kernel.words import folded
+from butlers.kernel.text import folded
 
 # A name of one letter would be found everywhere.
 _SHORTEST = 2

@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 
-from butlers.kernel.words import folded, stop_words
+from butlers.kernel.text import folded, stop_words
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 # Placeholders instead of a value: variables, calls, blanks to fill in.

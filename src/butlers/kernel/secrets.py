@@ -1,80 +1,46 @@
 """Mask secrets in text that is stored, shown or logged.
 
 A secret is recognised by its shape, its position or its name (`secret_kinds.toml`), and replaced by
-a mark of its kind, such as `[secret: github token]`.
+a mark of its kind, such as `[secret: github token]`. Before text is stored, the butler's setting
+decides: mask its secrets, refuse it, or keep it.
 """
 
+import hashlib
 import re
-import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
-from butlers.kernel import secret_checks
+from butlers.errors import InvalidInput
+from butlers.kernel.secret_kinds import KINDS, PROVIDERS, SecretKind
+from butlers.kernel.text import clean
+
+Secrets = Literal["mask", "refuse", "keep"]
+"""What a butler does with a secret in what it stores."""
 
 LEAST_OF_A_PROVIDER = 20
 """The length of the shortest key of a provider."""
 
-_TABLES = tomllib.loads((files(__package__) / "secret_kinds.toml").read_text(encoding="utf-8"))
-_FLAGS = {"": 0, "ignorecase": re.IGNORECASE, "dotall": re.DOTALL}
-
-
-@dataclass(frozen=True, slots=True)
-class SecretKind:
-    """One kind of secret; its name is shown in the mark that replaces one."""
-
-    name: str
-    shape: re.Pattern[str]
-    anchors: tuple[str, ...]
-    check: Callable[[str], bool] | None = None
-
-
-def _kind(row: Mapping[str, Any]) -> SecretKind:
-    """Compile a row of the table."""
-    pattern = row["pattern"]
-    for name, fragment in _TABLES["fragments"].items():
-        pattern = pattern.replace(f"{{{name}}}", fragment)
-    check = row.get("check")
-    return SecretKind(
-        row["name"],
-        re.compile(pattern, _FLAGS[row.get("flags", "")]),
-        tuple(row.get("anchors", ())),
-        getattr(secret_checks, check) if check else None,
-    )
-
-
-def _after_names() -> Iterable[SecretKind]:
-    """Yield the kinds that follow the name of a variable, a setting or a column."""
-    for named in _TABLES["names"]:
-        for row in _TABLES["after_names"]:
-            pattern = row["pattern"].replace("{word}", named["word"])
-            named_as = {"name": named["name"], "anchors": [named["anchor"]], "flags": "ignorecase"}
-            yield _kind({**row, **named_as, "pattern": pattern})
-
-
-KINDS = (
-    *map(_kind, (*_TABLES["places"], *_TABLES["numbers"])),
-    *_after_names(),
-    *map(_kind, _TABLES["prose"]),
+SECRET_NAME = re.compile(
+    r"api_?key|passw|passphrase|secret|credential|authorization|(?:^|_)(?:token|dsn)$",
+    re.IGNORECASE,
 )
-"""All kinds but those of providers; of several that match, the first names the secret."""
+"""Found in the name of a setting or log field whose value is always a secret."""
 
-PROVIDERS = tuple(map(_kind, _TABLES["providers"]))
-"""Keys and tokens whose shape names their provider."""
-
+_VARIABLE = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH|HEADERS")
+_MARK_START = "[secret: "
 _MARK = re.compile(r"\[secret: [a-z][a-z ]{1,40}\]")
 # Replaces each character of a mark while secrets are searched: part of no word, and no space.
 _OPAQUE = "\ufffc"
 # Masking one secret may reveal that its neighbour is one; only hostile text needs more rounds.
 _ROUNDS = 8
 _DIGITS = re.compile(r"\d\d")
-_NAME = re.compile(
-    r"api_?key|passw|passphrase|secret|credential|authorization|(?:^|_)(?:token|dsn)$",
-    re.IGNORECASE,
-)
-_VARIABLE = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH|HEADERS")
+
+_Ranked = tuple[int, SecretKind]
+"""A kind with its rank: a lower rank is more certain."""
+_Span = tuple[int, int, int, str]
+"""Start and end of a secret, the rank of its kind, and its kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +54,19 @@ class Masked:
 
 def mark(kind: str) -> str:
     """Return the mark that replaces a secret of a kind."""
-    return f"[secret: {kind}]"
+    return f"{_MARK_START}{kind}]"
 
 
-def marks_in(text: str) -> int:
-    """Count the marks in a text."""
-    return len(_MARK.findall(text)) if "[secret: " in text else 0
-
-
-def names_a_secret(name: str) -> bool:
-    """Whether the value of a setting or log field with this name is always a secret."""
-    return _NAME.search(name) is not None
+def count_marks(value: Any) -> int:
+    """Count the masked secrets in a value, at every depth."""
+    match value:
+        case str():
+            return len(_MARK.findall(value)) if _MARK_START in value else 0
+        case list() | tuple():
+            return sum(map(count_marks, value))
+        case Mapping():
+            return sum(map(count_marks, [*value.keys(), *value.values()]))
+    return 0
 
 
 def secret_variables(environment: Mapping[str, str]) -> set[str]:
@@ -106,102 +74,127 @@ def secret_variables(environment: Mapping[str, str]) -> set[str]:
     return {value for name, value in environment.items() if _VARIABLE.search(name)}
 
 
-def masked(text: str, mask: str = "") -> Masked:
-    """Replace every secret by `mask`, or by the mark of its kind; a second time changes nothing."""
-    kinds: list[str] = []
+def masked(text: str, mask: str = "", *, name: str | None = None) -> Masked:
+    """Replace every secret by `mask`, or by the mark of its kind; a second time changes nothing.
+
+    With a `name`, the text is masked as it would be after this name and a colon.
+    """
+    label = "" if name is None else f"{name}: "
+    whole, kinds = label + text, list[str]()
     for _ in range(_ROUNDS):
-        spans = _find_secrets(text, mask)
+        spans = _find_secrets(whole, mask)
         if not spans:
             break
         kinds += [kind for *_, kind in spans]
-        text = _replaced(text, spans, mask)
-    return Masked(text, len(kinds), tuple(Counter(kinds)))
+        whole = _replaced(whole, spans, mask)
+    if not whole.startswith(label):  # the name is a secret itself
+        return masked(text, mask)
+    return Masked(whole[len(label) :], len(kinds), tuple(Counter(kinds)))
 
 
-def masked_value(name: str, text: str) -> Masked:
-    """Mask a value as it would be masked after its name and a colon."""
-    label = f"{name}: "
-    whole = masked(label + text)
-    if not whole.text.startswith(label):  # the name is a secret itself
-        return masked(text)
-    return Masked(whole.text[len(label) :], whole.count, whole.kinds)
+def admitted(secrets: Secrets, field: str, text: str, name: str = "") -> str:
+    """Return a text as it may be stored; its `name` may show that it is a secret."""
+    if secrets == "keep":
+        return text
+    result = masked(clean(text), name=clean(name) if name else None)
+    if secrets == "refuse":
+        _refuse_any(field, result)
+    return result.text if result.count else text
 
 
-_Span = tuple[int, int, int, str]
-"""Start and end of a secret, the rank of its kind, and its kind."""
+def admitted_json(secrets: Secrets, field: str, value: Any, name: str = "") -> Any:
+    """Return a JSON value of bounded depth as it may be stored, keys included."""
+    match value:
+        case str():
+            return admitted(secrets, field, value, name)
+        case list():
+            return [admitted_json(secrets, field, inner, name) for inner in value]
+        case Mapping():
+            return {
+                admitted(secrets, field, key): admitted_json(secrets, f"{field}.{key}", inner, key)
+                for key, inner in value.items()
+            }
+    return value
 
 
-class _Index:
-    """Kinds by their anchors, each with its rank: a lower rank is more certain."""
-
-    def __init__(self, kinds: Sequence[SecretKind], rank: int = 0) -> None:
-        self.anchored: dict[str, list[tuple[int, SecretKind]]] = {}
-        self.scanned: list[tuple[int, SecretKind]] = []
-        for own_rank, kind in enumerate(kinds, rank):
-            for anchor in kind.anchors:
-                self.anchored.setdefault(anchor, []).append((own_rank, kind))
-            if not kind.anchors:
-                self.scanned.append((own_rank, kind))
-
-    def spans(self, text: str, low: str, *, scan: bool) -> Iterator[_Span]:
-        """Yield the secrets of these kinds; kinds without an anchor only if `scan`."""
-        for anchor, kinds in self.anchored.items():
-            if anchor in low:
-                for rank, kind in kinds:
-                    yield from _spans(kind, rank, _matches(kind, anchor, text, low))
-        for rank, kind in self.scanned if scan else ():
-            yield from _spans(kind, rank, kind.shape.finditer(text))
+def admitted_key(secrets: Secrets, field: str, key: str) -> str:
+    """Return a key as it may be stored; one with a secret is hashed, so that keys stay distinct."""
+    if admitted(secrets, field, key) == key:
+        return key
+    return f"sha256:{hashlib.sha256(key.encode(errors='replace')).hexdigest()}"
 
 
-_PROVIDERS = _Index(PROVIDERS)
-_OTHERS = _Index(KINDS, len(PROVIDERS))
+def refuse_secret(secrets: Secrets, field: str, key: str) -> None:
+    """Raise InvalidInput if a key that people read holds a secret, unless secrets are kept."""
+    if secrets != "keep":
+        _refuse_any(field, masked(clean(key)))
+
+
+def _refuse_any(field: str, result: Masked) -> None:
+    if result.count:
+        # A field of metadata is named by its keys, which may be secrets too.
+        where, kinds = masked(field).text, ", ".join(result.kinds)
+        raise InvalidInput(f"{where}: found a secret ({kinds}), which is not kept; leave it out")
+
+
+def _by_anchor(kinds: Iterable[_Ranked]) -> dict[str, list[_Ranked]]:
+    """Group kinds by their anchors; those without one stand under the empty text."""
+    groups: dict[str, list[_Ranked]] = {}
+    for ranked in kinds:
+        for anchor in ranked[1].anchors or ("",):
+            groups.setdefault(anchor, []).append(ranked)
+    return groups
+
+
+_PROVIDERS = _by_anchor(enumerate(PROVIDERS))
+_OTHERS = _by_anchor(enumerate(KINDS, len(PROVIDERS)))
+_WITHOUT_NUMBERS = {anchor: kinds for anchor, kinds in _OTHERS.items() if anchor}
 
 
 def _find_secrets(text: str, mask: str) -> list[_Span]:
     """Find secrets, in order; overlapping ones are joined under the most certain kind."""
-    low, opaque = _lowered(text), _opaque(text, mask)
-    spans = list(_OTHERS.spans(opaque, low, scan=_DIGITS.search(text) is not None))
-    if any(len(word) >= LEAST_OF_A_PROVIDER for word in text.split()):
-        spans += _PROVIDERS.spans(opaque, low, scan=True)
-    return _joined(spans)
-
-
-def _lowered(text: str) -> str:
-    """Lower the text without changing its length."""
     low = text.lower()
-    if len(low) == len(text):
-        return low
-    return "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
+    if len(low) != len(text):
+        low = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
+    opaque = _opaque(text, mask) if mask or _MARK_START in text else text
+    tables = [_OTHERS if _DIGITS.search(text) else _WITHOUT_NUMBERS]
+    if any(len(word) >= LEAST_OF_A_PROVIDER for word in text.split()):
+        tables.append(_PROVIDERS)
+    spans = [
+        span
+        for table in tables
+        for anchor, kinds in table.items()
+        if anchor in low
+        for ranked in kinds
+        for span in _spans(ranked, anchor, opaque, low)
+    ]
+    return _joined(spans) if spans else []
 
 
 def _opaque(text: str, mask: str) -> str:
-    if mask:
-        # A mask without letters never looks like a secret, and may be part of a key with stars.
-        has_words = any(map(str.isalnum, mask))
-        return text.replace(mask, _OPAQUE * len(mask)) if has_words else text
-    if "[secret: " not in text:
-        return text
-    return _MARK.sub(lambda found: _OPAQUE * len(found[0]), text)
+    if not mask:
+        return _MARK.sub(lambda found: _OPAQUE * len(found[0]), text)
+    # A mask without letters never looks like a secret, and may be part of a key with stars.
+    return text.replace(mask, _OPAQUE * len(mask)) if any(map(str.isalnum, mask)) else text
 
 
-def _spans(kind: SecretKind, rank: int, matches: Iterable[re.Match[str]]) -> Iterator[_Span]:
+def _spans(ranked: _Ranked, anchor: str, text: str, low: str) -> Iterator[_Span]:
+    """Yield the secrets of a kind: at its anchor, or anywhere if that is empty."""
+    rank, kind = ranked
     group = "secret" if "secret" in kind.shape.groupindex else 0
-    for match in matches:
-        value = match[group].strip(_OPAQUE)
-        bare = value.replace(_OPAQUE, "")
-        if any(map(str.isalnum, bare)) and (kind.check is None or kind.check(bare)):
-            start = match.start(group) + match[group].index(value)
-            yield start, start + len(value), rank, kind.name
-
-
-def _matches(kind: SecretKind, anchor: str, text: str, low: str) -> Iterator[re.Match[str]]:
-    index = low.find(anchor)
-    while index >= 0:
-        match = kind.shape.match(text, index)
+    find, at = kind.shape.match if anchor else kind.shape.search, low.find(anchor)
+    while at >= 0:
+        match = find(text, at)
         if match is not None:
-            yield match
+            value = match[group].strip(_OPAQUE)
+            bare = value.replace(_OPAQUE, "")
+            if any(map(str.isalnum, bare)) and (kind.check is None or kind.check(bare)):
+                start = match.start(group) + match[group].index(value)
+                yield start, start + len(value), rank, kind.name
+        elif not anchor:
+            return
         # Past the match: in a value made of anchors, each would match the rest again.
-        index = low.find(anchor, max(index + 1, match.end() if match else 0))
+        at = low.find(anchor, max(at + 1, match.end() if match else 0))
 
 
 def _joined(spans: list[_Span]) -> list[_Span]:

@@ -16,8 +16,7 @@ from butlers.embedding import Embedder, get_embedding_engine
 from butlers.errors import Conflict, Unavailable
 from butlers.ids import NewId, new_id
 from butlers.kernel.lru import LRUCache
-from butlers.kernel.text import clean, preprocess_text
-from butlers.kernel.words import prepared
+from butlers.kernel.text import clean, prepared, preprocess_text
 from butlers.memory.model import Event, EventSubject, Lineage, VersionState
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.memory.store import embeddings, events, search

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from butlers.embedding import prove_model
-from butlers.kernel.secret_policy import Secrets
+from butlers.kernel.secrets import Secrets
 from butlers.kernel.sections import (
     Check,
     Cron,

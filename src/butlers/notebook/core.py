@@ -1,6 +1,6 @@
 """Save, recall, list and search notes, without a cache."""
 
-from butlers.kernel.secret_policy import admitted, refuse_secret
+from butlers.kernel.secrets import admitted, refuse_secret
 from butlers.kernel.text import clean
 from butlers.notebook import related, store, terms
 from butlers.notebook.categories import categorize

@@ -12,7 +12,7 @@ from butlers.clock import Clock, utc_now
 from butlers.db.sqlite import SqliteDatabase, Stamp
 from butlers.errors import InvalidInput
 from butlers.ids import NewId, new_id
-from butlers.kernel.secret_policy import Secrets
+from butlers.kernel.secrets import Secrets
 from butlers.kernel.text import clean
 from butlers.notebook.model import MemoryCategory, to_text
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, WithJsonSchema
 
 from butlers.errors import InvalidInput, NotFound
-from butlers.kernel.secrets import marks_in
+from butlers.kernel.secrets import count_marks
 from butlers.notebook import store
 from butlers.notebook.handle import checked_category, checked_limit, owner_id
 from butlers.notebook.manager import MemoryManager
@@ -98,7 +98,7 @@ async def save(ctx: NotebookContext, params: Save) -> CategorizedNote:
     manager = ctx.manager
     saved = await manager.db.apart(manager.save, ctx.owner, params.key, params.content)
     note = CategorizedNote.of(saved, ctx.agent)
-    hidden = marks_in(saved.content) - marks_in(params.content)
+    hidden = count_marks(saved.content) - count_marks(params.content)
     return note.model_copy(update={"masked": hidden}) if hidden > 0 else note
 
 

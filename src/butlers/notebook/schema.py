@@ -9,7 +9,7 @@ from butlers.db import queries
 from butlers.db.queries import NamedQuery
 from butlers.db.sqlite import SqliteDatabase, connect
 from butlers.ids import NewId, new_id
-from butlers.kernel.secret_policy import Secrets
+from butlers.kernel.secrets import Secrets
 from butlers.notebook.handle import Notebook, NoteLimits
 from butlers.notebook.terms import renew_notes
 

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from rapidfuzz import fuzz, process
 
-from butlers.kernel.secrets import masked, names_a_secret
+from butlers.kernel.secrets import SECRET_NAME, masked
 from butlers.kernel.sections import Fault, InlineSection, Valid
 
 LONGEST_SHOWN = 120
@@ -192,7 +192,7 @@ def as_toml(loc: Loc, value: object) -> str:
         return "a table"
     if isinstance(value, list | tuple):
         return "a list"
-    if isinstance(value, str) and loc and names_a_secret(str(loc[-1])):
+    if isinstance(value, str) and loc and SECRET_NAME.search(str(loc[-1])):
         return "text that is not shown here"
     text = masked(toml_value(value), "***").text
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"

@@ -7,8 +7,7 @@ from collections.abc import Set
 from dataclasses import dataclass, replace
 
 from butlers.db.lease import beside
-from butlers.kernel.text import preprocess_search_query
-from butlers.kernel.words import prepared
+from butlers.kernel.text import prepared, preprocess_search_query
 from butlers.memory.candidates import CandidateColumns
 from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Lineage, MemoryType, SearchMode, Then

@@ -11,7 +11,7 @@ from uuid import UUID
 from butlers.db.postgres import Row
 from butlers.errors import Conflict, InvalidInput, NotFound
 from butlers.kernel.json_values import as_json
-from butlers.kernel.secret_policy import admitted
+from butlers.kernel.secrets import admitted
 from butlers.memory.flows.authority import must_be_trusted
 from butlers.memory.flows.browse import MAX_LIMIT, Page, page_of
 from butlers.memory.flows.fact_windows import moved_window

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound
-from butlers.kernel.secret_policy import Secrets
+from butlers.kernel.secrets import Secrets
 from butlers.memory.flows import entity_linking
 from butlers.memory.handle import Memory
 from butlers.memory.model import EntityType, Event, EventType, Lineage

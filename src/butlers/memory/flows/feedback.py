@@ -11,7 +11,7 @@ import structlog
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound, Unavailable
 from butlers.kernel.json_values import as_json
-from butlers.kernel.secret_policy import admitted
+from butlers.kernel.secrets import admitted
 from butlers.kernel.text import clean
 from butlers.memory.flows.authority import STORES, is_more_trusted
 from butlers.memory.flows.proposals import propose_confirmation

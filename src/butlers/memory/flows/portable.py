@@ -9,8 +9,7 @@ from typing import Any
 from butlers.db.driver_errors import translated_errors
 from butlers.db.postgres import Transaction
 from butlers.errors import ButlersError, Conflict, IntegrityViolation, InvalidInput
-from butlers.kernel.text import preprocess_text
-from butlers.kernel.words import prepared
+from butlers.kernel.text import prepared, preprocess_text
 from butlers.memory.flows.vectors import OnProgress, embed_missing, vector_job
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, VersionState

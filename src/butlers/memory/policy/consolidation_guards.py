@@ -10,9 +10,8 @@ from datetime import date
 from functools import cached_property
 
 from butlers.errors import InvalidInput
-from butlers.kernel.secrets import masked, names_a_secret
-from butlers.kernel.text import normalise_whitespace
-from butlers.kernel.words import folded, prepared, stop_words
+from butlers.kernel.secrets import SECRET_NAME, masked
+from butlers.kernel.text import folded, normalise_whitespace, prepared, stop_words
 from butlers.memory.policy.consolidation import EpisodeToRead
 
 _WORD = re.compile(r"[^\W_]+")
@@ -140,7 +139,7 @@ def _check_echo(content: str, instructions: str) -> None:
 
 
 def _check_secret(content: str, name: str, whole: str) -> None:
-    seen = masked(content).count or masked(whole).count or names_a_secret(name)
+    seen = masked(content).count or masked(whole).count or SECRET_NAME.search(name)
     named = _SECRET_WORD.search(folded(whole)) and any(map(str.isdigit, content))
     if seen or named or _SECRET_WORD.search(folded(name)):
         raise Refused("content: looks like a secret, which is not stored")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from butlers.errors import InvalidInput
-from butlers.kernel.words import folded
+from butlers.kernel.text import folded
 from butlers.memory.policy.consolidation import EpisodeToRead
 from butlers.memory.policy.consolidation_guards import Evidence, Refused, names, paragraphs, telling
 from butlers.memory.policy.consolidation_parser import (

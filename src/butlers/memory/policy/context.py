@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from butlers.kernel.secrets import masked, masked_value
+from butlers.kernel.secrets import masked
 from butlers.kernel.text import one_line
 from butlers.kernel.token_count import CHARACTERS_PER_TOKEN, count_tokens
 from butlers.memory.model import NOW, Maturity, MemoryRef, Then
@@ -26,7 +26,7 @@ _IN_BRACKETS = re.compile(rf"{_OWN_BACKSLASH}|{_IMITATED}|[\[\]]", re.IGNORECASE
 def escaped(text: str, name: str = "") -> str:
     """The text on one line, without what nobody sees and without secrets; it goes by a name."""
     line = one_line(text)
-    return (masked_value(one_line(name), line) if name else masked(line)).text
+    return masked(line, name=one_line(name) if name else None).text
 
 
 def within_brackets(line: str) -> str:

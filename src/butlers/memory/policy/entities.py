@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from butlers.errors import InvalidInput
-from butlers.kernel.secret_policy import Secrets, admitted, admitted_json
+from butlers.kernel.secrets import Secrets, admitted, admitted_json
 from butlers.kernel.text import clean_json
 from butlers.memory.policy import inputs
 from butlers.memory.policy.validity import Window

@@ -8,8 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from butlers.kernel.mentions import Mentions
-from butlers.kernel.text import one_line
-from butlers.kernel.words import folded
+from butlers.kernel.text import folded, one_line
 
 MEMORIES = ("episode", "fact", "rule", "binned_episode")
 _DELETED = (*MEMORIES, "entity", "rule_application", "proposal", "predicate")

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from butlers.kernel.words import folded, stop_words
+from butlers.kernel.text import folded, stop_words
 from butlers.memory.model import Holds
 from butlers.memory.policy.quantities import TABLES, Quantities, quantities, stem
 

@@ -12,13 +12,7 @@ from uuid import UUID
 
 from butlers.errors import InvalidInput
 from butlers.kernel.json_values import DEEPEST, is_deeper
-from butlers.kernel.secret_policy import (
-    Secrets,
-    admitted,
-    admitted_json,
-    admitted_key,
-    marks_within,
-)
+from butlers.kernel.secrets import Secrets, admitted, admitted_json, admitted_key, count_marks
 from butlers.kernel.text import clean, clean_json, normalise_whitespace
 from butlers.memory import limits
 from butlers.memory.model import (
@@ -190,7 +184,7 @@ def checked_new(new: AnyNew, settings: MemoryModuleConfig) -> AnyNew:
 
 def masked_between(given: New, stored: New) -> int:
     """Count the secrets of a memory that were masked before it was stored."""
-    return max(0, marks_within(asdict(stored)) - marks_within(asdict(given)))
+    return max(0, count_marks(asdict(stored)) - count_marks(asdict(given)))
 
 
 def _gated(new: AnyNew, secrets: Secrets) -> AnyNew:
@@ -210,10 +204,8 @@ def _doubt(new: New) -> str:
     """Say why a program's memory is suspicious; empty if it is not."""
     texts = [getattr(new, name, None) for name in ("subject", "predicate", "content", "author")]
     text = "\n".join(filter(None, (*texts, *getattr(new, "tags", ()))))
-    why = suspicion.doubt(text, orders_only=isinstance(new, NewRule))
-    if not why and isinstance(new, NewFact):
-        return suspicion.doubt_name(new.subject, new.predicate)
-    return why
+    names = (new.subject, new.predicate) if isinstance(new, NewFact) else ()
+    return suspicion.doubt(text, names=names, orders_only=isinstance(new, NewRule))
 
 
 def _attachments(new: New, secrets: Secrets) -> dict[str, Any]:

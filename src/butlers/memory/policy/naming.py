@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import partial
 from itertools import chain
 
+from butlers.kernel.text import folded, stop_words
 from butlers.kernel.token_count import is_usually_small
-from butlers.kernel.words import folded, stop_words
 from butlers.memory.model import EntityType
 
 

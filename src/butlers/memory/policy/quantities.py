@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from butlers.kernel.words import stop_words
+from butlers.kernel.text import stop_words
 
 TABLES: dict[str, Any] = tomllib.loads(
     (files(__package__) / "conflicts.toml").read_text(encoding="utf-8")

@@ -9,11 +9,12 @@ import binascii
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.resources import files
+from itertools import chain
 
-from butlers.kernel.words import folded
+from butlers.kernel.text import folded
 
 LONGEST = 20_000
 """The maximum number of characters to judge: half from the beginning, half from the end."""
@@ -56,22 +57,19 @@ _MIXED = re.compile(r"[^\W\d_]+")
 _LOOKALIKES = str.maketrans("авекмнорстухіјѕԁһӏαεικνορτυχ", "abekmhopctyxijsdhlaeiknoptux")
 
 
-def doubt(text: str, *, orders_only: bool = False) -> str:
+def doubt(text: str, *, names: Iterable[str] = (), orders_only: bool = False) -> str:
     """Return why a program's text is suspicious; empty if it is not.
 
-    A rule always tells the reader what to do: with `orders_only`, demands are allowed.
+    A rule always tells the reader what to do: with `orders_only`, demands are allowed. Names are
+    shown in brackets, and must not close them.
     """
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]}\n{text[-LONGEST // 2 :]}"
-    if _HIDDEN.search(_FLAG.sub("", text)):
+    if not text.isascii() and _HIDDEN.search(_FLAG.sub("", text)):
         return HIDDEN
     reasons = (_reason_in(reading, orders_only=orders_only) for reading in _readings(text))
-    return next(filter(None, reasons), "")
-
-
-def doubt_name(*names: str) -> str:
-    """Return why names are suspicious: in brackets, they could close them."""
-    return FORGED if any(_ENDS_A_NAME.search(name) for name in names) else ""
+    closing = (FORGED for name in names if _ENDS_A_NAME.search(name))
+    return next(chain(filter(None, reasons), closing), "")
 
 
 def _reason_in(text: str, *, orders_only: bool) -> str:
@@ -104,11 +102,13 @@ def _readings(text: str) -> Iterator[str]:
     lettered = _FIGURED.sub(lambda word: word[0].translate(_FIGURES), closed)
     if lettered != plain:
         yield lettered
-    yield from map(_plain, _decoded(text))
+    yield from map(_plain, filter(None, map(_decoded, _ENCODED.findall(text)[:20])))
 
 
 def _plain(text: str) -> str:
     """Return the text in lower case, one script a word, without invisible characters."""
+    if text.isascii():
+        return text.lower()
     seen = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
     lines = seen.replace("\u2028", "\n").replace("\u2029", "\n").replace("\u0085", "\n")
     return _MIXED.sub(_of_one_script, folded(lines))
@@ -122,13 +122,11 @@ def _of_one_script(word: re.Match[str]) -> str:
     return latin if re.search("[a-z]", word[0]) and latin.isascii() else word[0]
 
 
-def _decoded(text: str) -> Iterator[str]:
-    """Yield the Base64 parts of the text that decode to words."""
-    for part in _ENCODED.findall(text)[:20]:
-        padded, alphabet = part + "=" * (-len(part) % 4), b"-_" if "-" in part else None
-        try:
-            words = base64.b64decode(padded, alphabet).decode()
-        except (binascii.Error, ValueError):
-            continue
-        if " " in words and words.isprintable():
-            yield words
+def _decoded(part: str) -> str:
+    """Return the words that a part in Base64 decodes to; empty if it is something else."""
+    padded, alphabet = part + "=" * (-len(part) % 4), b"-_" if "-" in part else None
+    try:
+        words = base64.b64decode(padded, alphabet).decode()
+    except (binascii.Error, ValueError):
+        return ""
+    return words if " " in words and words.isprintable() else ""

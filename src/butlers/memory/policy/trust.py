@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from butlers.kernel.text import clean, one_line
-from butlers.kernel.words import folded
+from butlers.kernel.text import clean, folded, one_line
 from butlers.memory.model import Lineage, New, Origin, Permanence, Provenance, Trust
 
 LESS_TRUSTED = "it is less trusted than what it is about"

@@ -1,0 +1,57 @@
+"""Compile the table of secrets, `secret_kinds.toml`."""
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from butlers.kernel import secret_checks
+
+_TABLES = tomllib.loads((files(__package__) / "secret_kinds.toml").read_text(encoding="utf-8"))
+_FLAGS = {"": 0, "ignorecase": re.IGNORECASE, "dotall": re.DOTALL}
+
+
+@dataclass(frozen=True, slots=True)
+class SecretKind:
+    """One kind of secret; its name is shown in the mark that replaces one."""
+
+    name: str
+    shape: re.Pattern[str]
+    anchors: tuple[str, ...]
+    check: Callable[[str], bool] | None = None
+
+
+def _kind(row: Mapping[str, Any]) -> SecretKind:
+    """Compile a row of the table."""
+    pattern = row["pattern"]
+    for name, fragment in _TABLES["fragments"].items():
+        pattern = pattern.replace(f"{{{name}}}", fragment)
+    check = row.get("check")
+    return SecretKind(
+        row["name"],
+        re.compile(pattern, _FLAGS[row.get("flags", "")]),
+        tuple(row.get("anchors", ())),
+        getattr(secret_checks, check) if check else None,
+    )
+
+
+def _after_names() -> Iterable[SecretKind]:
+    """Yield the kinds that follow the name of a variable, a setting or a column."""
+    for named in _TABLES["names"]:
+        for row in _TABLES["after_names"]:
+            pattern = row["pattern"].replace("{word}", named["word"])
+            named_as = {"name": named["name"], "anchors": [named["anchor"]], "flags": "ignorecase"}
+            yield _kind({**row, **named_as, "pattern": pattern})
+
+
+KINDS = (
+    *map(_kind, (*_TABLES["places"], *_TABLES["numbers"])),
+    *_after_names(),
+    *map(_kind, _TABLES["prose"]),
+)
+"""All kinds but those of providers; of several that match, the first names the secret."""
+
+PROVIDERS = tuple(map(_kind, _TABLES["providers"]))
+"""Keys and tokens whose shape names their provider."""
