@@ -3,7 +3,8 @@
 Starts `butlers up` in an empty home, calls `memory_store_fact` and `memory_recall` over MCP with a
 token, and counts the distinct functions that ran, background work included. A function inside
 another counts as one with it. The first call of each tool is not counted: it also loads the model
-and opens connections. The look that the daemon takes at its spool four times a second is left out.
+and opens connections. What the daemon does by itself meanwhile is left out: it looks into its spool
+and after its database.
 
     python scripts/call_path.py                 print a table
     python scripts/call_path.py --json          print JSON
@@ -45,6 +46,7 @@ CALLS: Mapping[str, tuple[str, list[dict[str, Any]]]] = {
         [{"topic": "What does Ann like?"}, {"topic": "Who drinks coffee?"}],
     ),
 }
+BACKGROUND = ("SpoolWorker._run", "DatabaseServer._watch")
 SETTLE_SECONDS = 0.4
 
 
@@ -57,7 +59,7 @@ class Tracer:
         self._records = False
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
-        if self._records and event == "call" and not _is_of_spool(frame):
+        if self._records and event == "call" and not _is_background(frame):
             self._seen.add(frame.f_code)
 
     def begin(self, *_: object) -> None:
@@ -77,10 +79,10 @@ class Tracer:
         unfinished.rename(self._file)
 
 
-def _is_of_spool(frame: FrameType | None) -> bool:
-    """Whether the spool worker runs this, by itself and for no call."""
+def _is_background(frame: FrameType | None) -> bool:
+    """Whether the daemon runs this by itself and for no call."""
     while frame is not None:
-        if frame.f_code.co_filename.endswith("host/spool_worker.py"):
+        if frame.f_code.co_qualname in BACKGROUND:
             return True
         frame = frame.f_back
     return False
