@@ -16,7 +16,7 @@ from typing import Any, Protocol, get_args, get_type_hints, runtime_checkable
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
-from butlers.auth.rights import Caller, Right
+from butlers.auth.rights import INCLUDED_RIGHTS, Caller, Right
 from butlers.errors import Away, InvalidInput
 from butlers.kernel.json_values import brief, json_value
 
@@ -141,7 +141,8 @@ class Operation:
 
     def permits(self, caller: Caller) -> bool:
         """Whether the rights and scopes of a caller's token permit it."""
-        return (self.keeps_scopes or not caller.scopes) and caller.rights.includes(self.needs)
+        has_right = self.needs in INCLUDED_RIGHTS[caller.rights]
+        return has_right and (self.keeps_scopes or not caller.scopes)
 
     @cached_property
     def words(self) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from butlers.auth.token_file import TokenFile
+from butlers.auth.tokens import TokenFile
 from butlers.errors import InvalidInput, NotFound, Unavailable
 from interfaces.daemons import ENVIRONMENT
 
@@ -85,7 +85,7 @@ def test_what_another_process_does_is_seen_at_once(store: TokenFile, tmp_path: P
 
 def test_many_processes_making_tokens_lose_none(tmp_path: Path) -> None:
     make = (
-        "import sys; from pathlib import Path; from butlers.auth.token_file import TokenFile\n"
+        "import sys; from pathlib import Path; from butlers.auth.tokens import TokenFile\n"
         "store = TokenFile(Path(sys.argv[1]))\n"
         "for _ in range(10): store.create('general', 'acme')\n"
     )

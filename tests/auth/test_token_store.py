@@ -11,8 +11,9 @@ import pytest
 
 from butlers.auth import token_store
 from butlers.auth.token_database import SignIn, TokenDatabase
+from butlers.auth.token_grant import TokenGrant
 from butlers.auth.token_store import TokenStore
-from butlers.auth.tokens import TokenGrant, TokenRecord, new_token
+from butlers.auth.tokens import TokenRecord, new_token
 from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.db.login import login_of
 from butlers.db.migrate import migrate
@@ -66,7 +67,7 @@ async def test_a_database_vouches_for_its_own_butler_alone(
     for token in (good, planted, "btl_unknown", ""):
         await tokens.refresh(token)
     assert tokens.verify(good, "general") is not None
-    assert tokens.identify(planted) is None and tokens.identify("btl_unknown") is None
+    assert tokens.verify(planted) is None and tokens.verify("btl_unknown") is None
     assert await owner.fetchval("select count(*) from tokens where used_at is not null") == 1
 
 
@@ -87,11 +88,11 @@ async def test_many_who_come_at_once_ask_once_and_again_after_a_second(
     record, token = await kept(owner, clock, "general")
     await asyncio.gather(*(tokens.refresh(token) for _ in range(20)))
     await tokens.refresh(token)
-    assert asked == [record.digest] and tokens.identify(token) == record
+    assert asked == [record.digest] and tokens.verify(token) == record
     await owner.execute("delete from tokens where id = $1", record.id)
     monkeypatch.setattr(token_store, "FRESH_SECONDS", 0.0)
     await tokens.refresh(token)
-    assert tokens.identify(token) is None
+    assert tokens.verify(token) is None
 
 
 async def test_while_a_database_is_away_nobody_is_called_unknown(

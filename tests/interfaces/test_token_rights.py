@@ -16,8 +16,8 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from butlers.auth.rights import Right
+from butlers.auth.token_grant import expiry
 from butlers.auth.token_store import TokenStore
-from butlers.auth.tokens import expiry
 from butlers.clock import utc_now
 from butlers.errors import InvalidInput
 from butlers.host.home import Home

@@ -1,5 +1,6 @@
 """Who calls, and what that caller may do."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -15,11 +16,14 @@ class Right(StrEnum):
     WRITE = "write"
     OPERATE = "operate"
 
-    def includes(self, needed: "Right") -> bool:
-        """Whether a token with this right may do what needs another."""
-        return self in (needed, Right.OPERATE) or (
-            self is Right.WRITE and needed is not Right.OPERATE
-        )
+
+INCLUDED_RIGHTS: Mapping[Right, frozenset[Right]] = {
+    Right.HOOK: frozenset({Right.HOOK}),
+    Right.READ: frozenset({Right.READ}),
+    Right.WRITE: frozenset({Right.HOOK, Right.READ, Right.WRITE}),
+    Right.OPERATE: frozenset(Right),
+}
+"""What a token with a right may do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class Caller:
 
     def require(self, right: Right) -> None:
         """Raise Forbidden if the caller's token lacks a right."""
-        if not self.rights.includes(right):
+        if right not in INCLUDED_RIGHTS[self.rights]:
             raise Forbidden(
                 f"this token may only {self.rights}, and this needs the right to {right}; "
                 f"make a token with `butlers token new --rights {right}`"

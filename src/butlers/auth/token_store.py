@@ -17,8 +17,7 @@ from typing import TypeVar
 import structlog
 
 from butlers.auth.token_database import SignIn, TokenDatabase
-from butlers.auth.token_file import TokenFile
-from butlers.auth.tokens import TokenRecord, TokenUsage, digest_of
+from butlers.auth.tokens import TokenFile, TokenRecord, TokenUsage, digest_of
 from butlers.clock import Clock, utc_now
 from butlers.errors import ButlersError, NotFound, Unavailable
 from butlers.kernel.lru import LRUCache
@@ -41,6 +40,8 @@ class TokenStore(TokenFile):
     ) -> None:
         super().__init__(file, clock)
         self._databases = {database.butler: database for database in databases}
+        self.has_databases = bool(self._databases)
+        """Whether a token may be outside the file, and is refreshed before it is verified."""
         # By digest: the record that the databases returned, and when.
         self._cache: LRUCache[tuple[TokenRecord | None, float]] = LRUCache(
             _CACHE_ENTRIES, _CACHE_MS
@@ -95,7 +96,7 @@ class TokenStore(TokenFile):
         digest = digest_of(token)
         cached = self._cache.get(digest)
         is_fresh = cached is not None and time.monotonic() - cached[1] < FRESH_SECONDS
-        if not (token and self._databases) or is_fresh or super().find(digest) is not None:
+        if not (token and self.has_databases) or is_fresh or self._is_in_file(digest):
             return
         lookup = self._lookups.get(digest)
         if lookup is None:
@@ -107,7 +108,7 @@ class TokenStore(TokenFile):
         """Share a sign-in with every process that serves the butler; false if it has no
         database for that."""
         database = self._databases.get(sign_in.record.butler)
-        if database is None or super().find(sign_in.record.digest) is not None:
+        if database is None or self._is_in_file(sign_in.record.digest):
             return False
         await database.begin_sign_in(digest, sign_in, self._clock())
         return True
@@ -126,15 +127,19 @@ class TokenStore(TokenFile):
             if database.is_open:
                 await database.end_sign_in(digest)
 
-    def find(self, digest: str) -> TokenRecord | None:
-        """Return a token's record from the file or a cached answer, even if it has expired."""
+    def _find_elsewhere(self, digest: str) -> TokenRecord | None:
+        """Return the record that a database returned, from the cache, even if it has expired."""
         cached, _ = self._cache.get(digest) or (None, 0.0)
-        return super().find(digest) or cached
+        return cached
 
     def note_use(self, record: TokenRecord, now: datetime) -> None:
         """Note that a token of the file is used; a lookup notes it in a database."""
-        if super().find(record.digest) is not None:
+        if self._is_in_file(record.digest):
             super().note_use(record, now)
+
+    def _is_in_file(self, digest: str) -> bool:
+        record = self.find(digest)
+        return record is not None and record is not self._find_elsewhere(digest)
 
     async def _look_up(self, digest: str) -> None:
         asked_at = time.monotonic()

@@ -1,29 +1,34 @@
-"""Bearer tokens: what is recorded of one, and how one is made. The token itself is never stored."""
+"""Bearer tokens and the private file of their records; the token itself is never stored."""
 
+import fcntl
 import hashlib
-import re
+import hmac
+import json
+import os
 import secrets
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+import structlog
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from butlers.atomic_files import replace_file
 from butlers.auth.rights import Caller, Right
-from butlers.errors import InvalidInput
-from butlers.kernel.text import normalise_whitespace, one_line
+from butlers.auth.token_grant import TokenGrant
+from butlers.clock import Clock, utc_now
+from butlers.errors import NotFound, Unavailable
 from butlers.llm import ToolServer
 
+log = structlog.get_logger(__name__)
 HOOKS_NOTE, COMMANDS_NOTE = "hooks of agents", "commands of this home"
 """The notes of the tokens that a home makes for itself."""
-_SPAN = re.compile(r"(\d{1,4})([hdw])")
-_MAX_SCOPE = 100
-# A query for every scope begins with it.
-_NO_SCOPE = "*"
-_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_BETWEEN_NOTES = timedelta(minutes=1)
 
 
 class TokenRecord(BaseModel):
@@ -79,89 +84,170 @@ class TokenUsage:
     used_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TokenGrant:
-    """What a new token is for: whose it is, what it may do and until when."""
-
-    tenant: str
-    note: str = ""
-    agent: str = ""
-    rights: Right = Right.WRITE
-    expires_at: datetime | None = None
-    low_trust: bool = False
-    scopes: tuple[str, ...] = ()
-
-
-def new_token(butler: str, grant: TokenGrant, now: datetime) -> tuple[TokenRecord, str]:
-    """Make a token and its record, which is not stored yet; InvalidInput names a wrong field."""
-    token = _random_token()
-    fields = asdict(grant) | {
-        "id": secrets.token_hex(4),
-        "created_at": now.isoformat(timespec="seconds"),
-        "tenant": _validate_word("tenant", grant.tenant),
-        "note": _validate_note(grant.note),
-        "agent": validate_agent(grant.agent),
-        "scopes": tuple(dict.fromkeys(map(_validate_scope, grant.scopes))),
-    }
-    return TokenRecord(butler=butler, digest=digest_of(token), **fields), token
-
-
 def digest_of(token: str) -> str:
     """Hash a token; only the hash is stored."""
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
-def acting_tenant(own: str, given: str | None) -> str:
-    """Return the tenant that a local command acts for: the one given, else the butler's own."""
-    return own if given is None else _validate_word("tenant", given)
-
-
-def validate_agent(agent: str) -> str:
-    """Return a valid agent name, or an empty one, unchanged; InvalidInput otherwise."""
-    return _validate_word("agent", agent) if agent else ""
-
-
-def expiry(given: str, now: datetime) -> datetime | None:
-    """Parse when a token expires: a span such as 90d, or a day; None for an empty text."""
-    if not given:
-        return None
-    span = _SPAN.fullmatch(given)
-    try:
-        ends = now + int(span[1]) * _UNITS[span[2]] if span else datetime.fromisoformat(given)
-    except ValueError:
-        ends = now
-    ends = ends if ends.tzinfo else ends.replace(tzinfo=UTC)
-    if ends <= now:
-        valid = "a span such as 12h, 90d or 8w, or a future day such as 2030-12-31"
-        raise InvalidInput(f"expires: found {given[:80]!r}; valid is {valid}")
-    return ends.astimezone(UTC).replace(microsecond=0)
-
-
-def _validate_scope(scope: str) -> str:
-    cleaned = one_line(normalise_whitespace(scope))
-    if cleaned != scope or scope == _NO_SCOPE or not 1 <= len(scope) <= _MAX_SCOPE:
-        raise InvalidInput(
-            f"scope: found {scope[:80]!r}; valid is global, a butler's name or a project's scope, "
-            f"one line of 1 to {_MAX_SCOPE} characters"
-        )
-    return scope
-
-
-def _validate_word(field: str, word: str) -> str:
-    is_word = word.isprintable() and not any(map(str.isspace, word))
-    if not is_word or not 1 <= len(word) <= 200:
-        raise InvalidInput(f"{field}: found {word!r}; valid is 1 to 200 characters, no spaces")
-    return word
-
-
-def _validate_note(note: str) -> str:
-    if len(note) > 200 or not note.isprintable():
-        raise InvalidInput(f"note: found {note[:40]!r}…; valid is one line of 200 characters")
-    return note
+def new_token(butler: str, grant: TokenGrant, now: datetime) -> tuple[TokenRecord, str]:
+    """Make a token and its record, which is not stored yet; InvalidInput names a wrong field."""
+    token = _random_token()
+    fields = asdict(grant.checked()) | {
+        "id": secrets.token_hex(4),
+        "created_at": now.isoformat(timespec="seconds"),
+    }
+    return TokenRecord(butler=butler, digest=digest_of(token), **fields), token
 
 
 def _random_token() -> str:
     return f"btl_{secrets.token_urlsafe(32)}"
+
+
+_RECORDS = TypeAdapter(list[TokenRecord])
+
+
+class TokenFile:
+    """Tokens in one private file that several processes may change.
+
+    The time of an empty file beside it, one for each token, is when the token was last used.
+    """
+
+    def __init__(self, file: Path, clock: Clock = utc_now) -> None:
+        self._file = file
+        self._clock = clock
+        self._reading = threading.Lock()
+        self._stamp: tuple[int, int, int] | None = None
+        self._records: tuple[TokenRecord, ...] = ()
+        self._uses = file.with_suffix(".used")
+        self._uses_noted: dict[str, datetime] = {}
+
+    def create(
+        self, butler: str, tenant: str, note: str = "", **grant: Any
+    ) -> tuple[TokenRecord, str]:
+        """Make a token from the fields of `TokenGrant` and store its record."""
+        record, token = new_token(butler, TokenGrant(tenant, note, **grant), self._clock())
+        self.add([record])
+        return record, token
+
+    def add(self, records: Iterable[TokenRecord]) -> None:
+        """Store records of new tokens."""
+        with self._changing() as stored:
+            stored.extend(records)
+
+    def revoke(self, token_id: str) -> TokenRecord:
+        """Delete a token; its holder is refused from the next request on."""
+        with self._changing() as records:
+            for record in records:
+                if record.id == token_id:
+                    records.remove(record)
+                    with suppress(OSError):
+                        (self._uses / token_id).unlink()
+                    return record
+        raise NotFound(f"no token has the id {token_id!r}; `butlers token list` shows them all")
+
+    def limit(self, token_id: str, rights: Right) -> None:
+        """Change the rights of a token."""
+        with self._changing() as records:
+            records[:] = [
+                record.model_copy(update={"rights": rights}) if record.id == token_id else record
+                for record in records
+            ]
+
+    def all(self) -> tuple[TokenRecord, ...]:
+        """Return every token's record, oldest first."""
+        try:
+            with self._reading:
+                status = self._file.stat()
+                stamp = (status.st_mtime_ns, status.st_ino, status.st_size)
+                if stamp != self._stamp:
+                    self._records, self._stamp = tuple(self._read()), stamp
+                return self._records
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def usage(self, record: TokenRecord) -> TokenUsage:
+        """Return a token with its last use, to the minute."""
+        try:
+            used = (self._uses / record.id).stat().st_mtime
+        except OSError:
+            return TokenUsage(record)
+        return TokenUsage(record, datetime.fromtimestamp(used, UTC))
+
+    def verify(self, token: str, butler: str | None = None) -> TokenRecord | None:
+        """Return the record of a valid token, of one butler if named, and note its use."""
+        record, now = self.find(digest_of(token)), self._clock()
+        if record is None or butler not in (None, record.butler):
+            return None
+        if record.expires_at is not None and record.has_expired(now):
+            return None
+        noted = self._uses_noted.get(record.id)
+        if noted is None or now - noted >= _BETWEEN_NOTES:
+            self.note_use(record, now)
+        return record
+
+    def refusal(self, token: str) -> str:
+        """Tell the holder of an expired token when it expired; empty for any other token."""
+        record = self.find(digest_of(token))
+        if record is None or record.expires_at is None or not record.has_expired(self._clock()):
+            return ""
+        when = f"{record.expires_at:%Y-%m-%d %H:%M}"
+        return f"this token expired at {when} UTC; `butlers token new` makes another"
+
+    def find(self, digest: str) -> TokenRecord | None:
+        """Return a token's record, even if it has expired; an unreadable file has none."""
+        records: tuple[TokenRecord, ...] = ()
+        try:
+            records = self.all()
+        except Unavailable as error:
+            log.error("every caller is refused", reason=str(error))
+        # All are compared: how long it takes tells nothing about which token came close.
+        matches = [record for record in records if hmac.compare_digest(record.digest, digest)]
+        return matches[-1] if matches else self._find_elsewhere(digest)
+
+    def _find_elsewhere(self, digest: str) -> TokenRecord | None:
+        """Return the record of a token that is not in the file; a file alone knows none."""
+        return None
+
+    def note_use(self, record: TokenRecord, now: datetime) -> None:
+        """Note that a token is used; a failure to write refuses nobody."""
+        self._uses_noted[record.id] = now
+        with suppress(OSError):
+            self._uses.mkdir(mode=0o700, exist_ok=True)
+            file = self._uses / record.id
+            file.touch(mode=0o600)
+            os.utime(file, (now.timestamp(), now.timestamp()))
+
+    @contextmanager
+    def _changing(self) -> Iterator[list[TokenRecord]]:
+        """Lock the file, yield its records to change, and replace the file in one step."""
+        try:
+            with self._file.with_suffix(".lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                records = self._read()
+                yield records
+                rows = [record.model_dump(mode="json") for record in records]
+                replace_file(self._file, json.dumps(rows, indent=1))
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def _read(self) -> list[TokenRecord]:
+        try:
+            return _RECORDS.validate_json(self._file.read_bytes())
+        except FileNotFoundError:
+            return []
+        except ValidationError:
+            # Not chained: the validator quotes the file.
+            raise Unavailable(
+                f"{self._file} is damaged; move it away and make new tokens with "
+                "`butlers token new`"
+            ) from None
+
+    def _unusable(self, error: OSError) -> Unavailable:
+        return Unavailable(
+            f"cannot use {self._file} ({error.strerror}); check its permissions and the disk"
+        )
 
 
 class SessionTokens:

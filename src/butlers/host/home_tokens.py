@@ -6,9 +6,9 @@ from pathlib import Path
 from butlers.atomic_files import replace_file
 from butlers.auth.rights import Right
 from butlers.auth.token_database import TokenDatabase
-from butlers.auth.token_file import TokenFile
+from butlers.auth.token_grant import TokenGrant
 from butlers.auth.token_store import TokenStore
-from butlers.auth.tokens import COMMANDS_NOTE, HOOKS_NOTE, TokenGrant
+from butlers.auth.tokens import COMMANDS_NOTE, HOOKS_NOTE, TokenFile
 from butlers.db.provision import external_access
 from butlers.errors import Unavailable
 from butlers.host.butler import Butler

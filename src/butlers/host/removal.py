@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from butlers.atomic_files import flush_directory
-from butlers.auth.token_file import TokenFile
-from butlers.auth.tokens import TokenRecord
+from butlers.auth.tokens import TokenFile, TokenRecord
 from butlers.db.address import maintenance_url
 from butlers.db.driver_errors import translated_errors
 from butlers.db.dump import counts, databases

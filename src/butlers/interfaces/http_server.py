@@ -5,9 +5,8 @@ import contextlib
 import errno
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
-import h11
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
@@ -17,14 +16,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Lifespan
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from butlers import __version__, metrics
 from butlers.errors import Unavailable
 from butlers.host.butler import Butler
 from butlers.interfaces.http.app_state import AppState, Stage
 from butlers.interfaces.http.hooks import hook_routes
-from butlers.interfaces.http.middleware import READY, RequestLimiter, bearer
+from butlers.interfaces.http.request_limits import READY, PatientProtocol, RequestLimiter, bearer
 from butlers.interfaces.mcp.butler_mcp import ButlerMCP
 from butlers.settings.sections import ServerSection
 
@@ -137,50 +135,6 @@ def listen(host: str, port: int) -> socket.socket:
         words = _REMEDIES.get(error.errno or 0, "cannot listen on {host}, port {port}: {reason}")
         raise Unavailable(words.format(host=host, port=port, reason=error.strerror)) from error
     return listener
-
-
-MOST_UNFINISHED = 200
-
-
-class PatientProtocol(H11Protocol):
-    """uvicorn's protocol with a deadline per request; too many unfinished ones drop the oldest."""
-
-    seconds: ClassVar[float]
-    unfinished: ClassVar[dict["PatientProtocol", asyncio.TimerHandle]]
-    """Connections with an incomplete request, the oldest first."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the deadline of the first request."""
-        super().connection_made(transport)
-        self._update_deadline()
-
-    def data_received(self, data: bytes) -> None:
-        """Take a part of a request."""
-        super().data_received(data)
-        self._update_deadline()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the deadline."""
-        self._clear_deadline()
-        super().connection_lost(exc)
-
-    def _update_deadline(self) -> None:
-        """Set the deadline of an unfinished request once; further parts do not move it."""
-        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
-            self._clear_deadline()
-        elif self not in self.unfinished and not self.transport.is_closing():
-            self.unfinished[self] = self.loop.call_later(self.seconds, self._abort)
-            if len(self.unfinished) > MOST_UNFINISHED:
-                next(iter(self.unfinished))._abort()
-
-    def _abort(self) -> None:
-        self._clear_deadline()
-        self.transport.abort()
-
-    def _clear_deadline(self) -> None:
-        timer = self.unfinished.pop(self, None)
-        if timer is not None:
-            timer.cancel()
 
 
 class HttpServer(uvicorn.Server):

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import structlog
 
-from butlers.auth.tokens import acting_tenant
+from butlers.auth.token_grant import acting_tenant
 from butlers.host.home import FIRST_BUTLER, Home
 from butlers.host.hosting import opened_butler
 from butlers.interfaces.methods import Methods

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from butlers.auth.token_file import TokenFile
+from butlers.auth.tokens import TokenFile
 from butlers.db.embedded.directories import recorded_place
 from butlers.host.home import Home
 from butlers.kernel.mentions import Mentions

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from butlers.interfaces.http.middleware import MAX_BODY_BYTES
+from butlers.interfaces.http.request_limits import MAX_BODY_BYTES
 from interfaces.http.callers import ApiCaller, calling, told
 from interfaces.mcp.clients import connect
 

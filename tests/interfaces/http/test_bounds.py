@@ -25,7 +25,7 @@ HOSTILE = int(os.environ.get("HOSTILE_REQUESTS", "500"))
 """How many hostile requests are sent; HOSTILE_REQUESTS=10000 takes some minutes."""
 SEND_SECONDS = 4.0
 PER_MINUTE = 100_000
-LIMITER = "butlers.interfaces.http.middleware:RequestLimiter.__init__"
+LIMITER = "butlers.interfaces.http.request_limits:RequestLimiter.__init__"
 FACT = {"subject": "Ann", "predicate": "likes", "content": "tea"}
 
 
@@ -38,7 +38,7 @@ def daemon() -> Iterator[Daemon]:
                 "butlers.interfaces.http_server:HttpServer.__init__": {
                     "send_seconds": SEND_SECONDS
                 },
-                "butlers.interfaces.http.middleware:RequestLimiter.__init__": {
+                "butlers.interfaces.http.request_limits:RequestLimiter.__init__": {
                     "per_minute": PER_MINUTE
                 },
                 "butlers.db.pool:PoolLimits.__init__": {"lock_timeout": 1.0},

@@ -125,7 +125,8 @@ async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") ->
 async def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] | None:
     """Make a token for the first butler, only in a home that never had any token."""
     from butlers.auth.rights import Right
-    from butlers.auth.tokens import TokenGrant, new_token
+    from butlers.auth.token_grant import TokenGrant
+    from butlers.auth.tokens import new_token
     from butlers.clock import utc_now
     from butlers.host.home_tokens import home_tokens
 

@@ -53,7 +53,7 @@ async def _open(target: dict[str, Any], *, deep: bool) -> "AsyncIterator[Noteboo
     """Open the notebook's file; only a deep search starts the whole butler, whose language model
     and budget it uses."""
     from butlers.auth.rights import Caller
-    from butlers.auth.tokens import acting_tenant, validate_agent
+    from butlers.auth.token_grant import acting_tenant, validate_agent
     from butlers.host.home import butler_settings
     from butlers.host.hosting import opened_butler
     from butlers.notebook.manager import FILE, open_manager

@@ -81,7 +81,7 @@ def with_butler(name: str, home: Path | None, work: "Callable[[Butler], Awaitabl
 
 def acting_as(opened: "Butler", tenant: str | None) -> str:
     """Return the tenant a command acts for: the one named, else the butler's own."""
-    from butlers.auth.tokens import acting_tenant
+    from butlers.auth.token_grant import acting_tenant
 
     return acting_tenant(opened.settings.butler.tenant, tenant)
 

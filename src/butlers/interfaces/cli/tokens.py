@@ -51,7 +51,8 @@ def new(
     home: HomeOption = None,
 ) -> None:
     """Make a token. It is printed once, on the last line; only its hash is stored."""
-    from butlers.auth.tokens import TokenGrant, expiry, new_token
+    from butlers.auth.token_grant import TokenGrant, expiry
+    from butlers.auth.tokens import new_token
     from butlers.clock import utc_now
     from butlers.host.home_tokens import home_tokens
 

@@ -10,12 +10,12 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from butlers.auth.rights import Caller, Right
+from butlers.auth.rights import INCLUDED_RIGHTS, Caller, Right
 from butlers.auth.tokens import TokenRecord
 from butlers.errors import Forbidden, NotFound, Unavailable
 from butlers.host.butler import Butler
 from butlers.interfaces.http.app_state import AppState
-from butlers.interfaces.http.middleware import bearer
+from butlers.interfaces.http.request_limits import bearer
 from butlers.operation import Detail, Operation
 from butlers.settings.sections import FleetSection
 
@@ -42,7 +42,7 @@ def authenticate(request: Request) -> Visitor:
     """
     if "authorization" in request.headers:
         app_state = app_state_of(request)
-        record = app_state.tokens.identify(bearer(request.headers))
+        record = app_state.tokens.verify(bearer(request.headers))
         visitor = visitor_of(record, app_state.fleet) if record else None
     else:
         sessions = request.app.state.sessions
@@ -100,7 +100,7 @@ class ButlerAccess:
     @property
     def may_run_jobs(self) -> bool:
         """Whether the caller may run jobs, which work for every tenant."""
-        return self._is_owner and self.caller.rights.includes(Right.OPERATE)
+        return self._is_owner and Right.OPERATE in INCLUDED_RIGHTS[self.caller.rights]
 
     def require_jobs(self, otherwise: str) -> None:
         """Raise Forbidden if the caller may not; `otherwise` is the message for another tenant."""

@@ -45,4 +45,4 @@ class AppState:
         """Whether it is the home's own key, or any token that is valid here."""
         if self.key and hmac.compare_digest(self.key.encode(), token.encode("utf-8", "replace")):
             return True
-        return self.tokens.identify(token) is not None
+        return self.tokens.verify(token) is not None

@@ -21,7 +21,7 @@ from butlers.auth.token_store import TokenStore
 from butlers.errors import Forbidden
 from butlers.hook import CONNECTING
 from butlers.host.butler import Butler
-from butlers.interfaces.http.middleware import bearer
+from butlers.interfaces.http.request_limits import bearer
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.session import STORING_SECONDS, place_name
 

@@ -52,12 +52,10 @@ class ButlerTokens:
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return the caller behind a token, as its claims, or None."""
-        caller = self.sessions.caller(token)
+        record = self.store.verify(token, self.butler)
+        caller = record.caller if record is not None else self.sessions.caller(token)
         if caller is None:
-            record = self.store.verify(token, self.butler)
-            if record is None:
-                return None
-            caller = record.caller
+            return None
         # Client and subject differ per tenant and token, or two could share a session.
         who = f"{caller.tenant_id}/{caller.actor}"
         claims = {"caller": replace(caller, project=None)}
@@ -120,20 +118,30 @@ class ButlerMCP(MCPServer[Any]):
         self, name: str, arguments: dict[str, Any], context: Any = None
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool as the authenticated caller; count, time and log the call."""
-        started, outcome = monotonic(), "error"
-        request_id, caller = _request_id(arguments), _authenticated()
+        started, outcome, caller = monotonic(), "error", _authenticated()
+        tool, lineage = self.tools.get(name), arguments.get("request_context")
+        request_id = _request_id(lineage) if lineage else None
         labels = {"tenant": caller and caller.tenant_id, "request_id": request_id}
         labels = {key: value for key, value in labels.items() if value}
         with structlog.contextvars.bound_contextvars(butler=self._butler, **labels):
             try:
-                result = await self._answer(name, arguments, context)
+                if tool is None or not arguments.keys() <= tool.parameters["properties"].keys():
+                    raise self._unknown(name, arguments)
+                given_arguments.set(frozenset(arguments))
+                if self._ready is not None:
+                    await self._ready()
+                result = await super().call_tool(name, arguments, context)
                 outcome = "error" if getattr(result, "is_error", False) else "ok"
+            except (ToolError, ButlersError) as error:
+                result = _failure(error)
             finally:
-                self._measure(name, outcome, monotonic() - started)
+                known, seconds = name if tool else "unknown", monotonic() - started
+                metrics.TOOL_CALLS.labels(self._butler, known, outcome).inc()
+                metrics.TOOL_SECONDS.labels(self._butler, known).observe(seconds)
+                ms = round(seconds * 1000, 1)
+                log.info("tool call", tool=known, outcome=outcome, milliseconds=ms)
         if request_id and isinstance(result, CallToolResult):
-            result.meta = {**(result.meta or {}), "request_id": request_id}
-            if isinstance(result.structured_content, dict):
-                result.structured_content["request_id"] = request_id
+            _add_request_id(result, request_id)
         return result
 
     async def run_lines(
@@ -150,20 +158,6 @@ class ButlerMCP(MCPServer[Any]):
         server = self._lowlevel_server
         async with stdio_server(requests, responses) as (read, write):
             await server.run(read, write, server.create_initialization_options())
-
-    async def _answer(
-        self, name: str, arguments: dict[str, Any], context: Any
-    ) -> CallToolResult | InputRequiredResult:
-        try:
-            self._refuse_unknown(name, arguments)
-            given_arguments.set(frozenset(arguments))
-            if self._ready is not None:
-                await self._ready()
-            return await super().call_tool(name, arguments, context)
-        except ToolError as error:
-            return _failure(_in_words(error))
-        except ButlersError as error:
-            return _failure(str(error))
 
     async def _perform(self, module: Module, operation: Operation, params: dict[str, Any]) -> Any:
         """Perform an operation as the caller; without sign-in, as the butler's own tenant."""
@@ -194,22 +188,13 @@ class ButlerMCP(MCPServer[Any]):
         except ButlersError as error:
             raise MCPError(INTERNAL_ERROR, str(error)) from error
 
-    def _refuse_unknown(self, name: str, arguments: dict[str, Any]) -> None:
-        tool = self.tools.get(name)
-        if tool is None:
-            raise InvalidInput(f"tool: found {shortened(name)}; valid are {', '.join(self.tools)}")
-        valid = list(tool.parameters.get("properties", {}))
-        for argument in arguments:
-            if argument not in valid:
-                raise InvalidInput(
-                    f"{shortened(argument)}: no such argument; valid are {', '.join(valid)}"
-                )
-
-    def _measure(self, name: str, outcome: str, seconds: float) -> None:
-        tool = name if name in self.tools else "unknown"
-        metrics.TOOL_CALLS.labels(self._butler, tool, outcome).inc()
-        metrics.TOOL_SECONDS.labels(self._butler, tool).observe(seconds)
-        log.info("tool call", tool=tool, outcome=outcome, milliseconds=round(seconds * 1000, 1))
+    def _unknown(self, name: str, arguments: dict[str, Any]) -> InvalidInput:
+        """Name the tool, or the first argument of it, that there is not."""
+        if name not in self.tools:
+            return InvalidInput(f"tool: found {shortened(name)}; valid are {', '.join(self.tools)}")
+        valid = self.tools[name].parameters["properties"]
+        unknown = next(argument for argument in arguments if argument not in valid)
+        return InvalidInput(f"{shortened(unknown)}: no such argument; valid are {', '.join(valid)}")
 
 
 _BEGIN = (
@@ -232,9 +217,8 @@ def _authenticated() -> Caller | None:
     return token.claims["caller"] if token and token.claims else None
 
 
-def _request_id(arguments: dict[str, Any]) -> str | None:
+def _request_id(context: Any) -> str | None:
     """Return the request id for the result and the log; the tool refuses an invalid one."""
-    context = arguments.get("request_context")
     if isinstance(context, str):  # as some clients send an object
         with suppress(ValueError, RecursionError):
             context = json.loads(context)
@@ -244,8 +228,14 @@ def _request_id(arguments: dict[str, Any]) -> str | None:
     return one_line(value) or None
 
 
-def _failure(words: str) -> CallToolResult:
-    text = without_middle(words)
+def _add_request_id(result: CallToolResult, request_id: str) -> None:
+    result.meta = {**(result.meta or {}), "request_id": request_id}
+    if isinstance(result.structured_content, dict):
+        result.structured_content["request_id"] = request_id
+
+
+def _failure(error: ToolError | ButlersError) -> CallToolResult:
+    text = without_middle(_in_words(error) if isinstance(error, ToolError) else str(error))
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
 
 

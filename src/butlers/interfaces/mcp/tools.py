@@ -93,14 +93,23 @@ def _prompt(module: Module, operation: Operation, perform: Perform) -> Prompt:
 def _tool(module: Module, operation: Operation, perform: Perform) -> Tool:
     settings = tuple(map(module.default, operation.defaults.values()))
     schema, metadata = _schema_and_metadata(operation, settings)
+    asks, fields = operation.input_model.model_fields, metadata.arg_model.model_fields
+    is_wrapped = bool(operation.tool_text) or operation.may_find_nothing
 
     async def answer(**given: Any) -> CallToolResult:
+        """Return the result as text for the model, and as structure for its program."""
         # An argument left out is left to the operation: its default may be a setting.
-        asks = operation.input_model.model_fields
         named = {key for key in given_arguments.get() if key in asks and given.get(key) is not None}
-        fields = metadata.arg_model.model_fields
         changed = {k: v for k, v in given.items() if k in named or v != fields[k].default}
-        return _result(operation, await perform(module, operation, changed))
+        result = await perform(module, operation, changed)
+        if operation.tool_text:
+            result = result[operation.tool_text]
+        text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+        is_whole = isinstance(result, dict) and not is_wrapped
+        return CallToolResult(
+            content=[TextContent(type="text", text=text)],
+            structured_content=result if is_whole else {"result": result},
+        )
 
     return Tool(
         fn=answer,
@@ -172,18 +181,6 @@ def _output(operation: Operation) -> Any:
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return kind
     return create_model(f"{operation.tool}Output", result=(kind, ...))
-
-
-def _result(operation: Operation, answer: Any) -> CallToolResult:
-    """Return a result as text for the model, and as structure for its program."""
-    if operation.tool_text:
-        answer = answer[operation.tool_text]
-    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
-    wrapped = operation.tool_text or not isinstance(answer, dict) or operation.may_find_nothing
-    return CallToolResult(
-        content=[TextContent(type="text", text=text)],
-        structured_content={"result": answer} if wrapped else answer,
-    )
 
 
 def _concise(schema: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from butlers.interfaces.http.backups import BackupChecks
 from butlers.interfaces.http.fanout import Fleet
 from butlers.interfaces.http.faults import answer_failures
 from butlers.interfaces.http.jobs import JobRuns
-from butlers.interfaces.http.middleware import Envelope
+from butlers.interfaces.http.request_limits import Envelope
 from butlers.interfaces.http.routes import router as api_router
 from butlers.interfaces.web import butler, entities, fleet, memories, sign_in
 from butlers.interfaces.web.browser_sessions import BrowserSessions, Recognition

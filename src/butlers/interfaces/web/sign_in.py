@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from butlers.auth.rights import Right
+from butlers.auth.rights import INCLUDED_RIGHTS, Right
 from butlers.auth.sign_in import SignInLinks
 from butlers.auth.tokens import TokenRecord
 from butlers.interfaces.http.access import app_state_of
@@ -45,7 +45,7 @@ async def sign_in(request: Request) -> Response:
     token, path = form["token"].strip(), _own_path(form["next"])
     tokens = app_state_of(request).tokens
     await tokens.refresh(token)
-    record = tokens.identify(token)
+    record = tokens.verify(token)
     refused = _refusal(record) if record else tokens.refusal(token) or _UNKNOWN
     if refused:
         return render(request, "sign_in.html", 403, next=path, refused=refused)
@@ -80,7 +80,7 @@ async def sign_out(request: Request, _: Sending) -> Response:
 def _refusal(record: TokenRecord) -> str:
     if record.scopes:
         return _LIMITED
-    return "" if record.rights.includes(Right.READ) else _ONLY_HOOKS
+    return "" if Right.READ in INCLUDED_RIGHTS[record.rights] else _ONLY_HOOKS
 
 
 def _own_path(path: str) -> str:

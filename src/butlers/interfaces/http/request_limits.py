@@ -1,14 +1,18 @@
-"""Middleware for every request: token, rate limit, size limit, request id."""
+"""Limits on every request: its token, rate, size and time to arrive; and its id."""
 
+import asyncio
 import math
 import time
 from collections import Counter
+from typing import ClassVar
 
+import h11
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from butlers.auth.token_store import TokenStore
 from butlers.errors import ButlersError
@@ -42,17 +46,18 @@ class RequestLimiter:
             return
         token = bearer(Headers(scope=scope))
         try:
-            await self._tokens.refresh(token)
+            if self._tokens.has_databases:
+                await self._tokens.refresh(token)
         except ButlersError as error:
             await failure(503, str(error))(scope, receive, send)
             return
-        record = self._tokens.identify(token) if token else None
+        record = self._tokens.verify(token) if token else None
         address = str(scope["client"][0]) if scope.get("client") else ""
         caller = f"token:{record.id}" if record is not None else address
         expired = self._tokens.refusal(token) if token and record is None else ""
-        refusal = failure(401, expired) if expired else self._refusal(caller)
-        if refusal is not None:
-            await refusal(scope, receive, send)
+        wait = 0.0 if expired else self._rates.take(caller, time.monotonic())
+        if expired or wait or self._open[caller] >= MOST_OPEN:
+            await _refusal(expired, wait)(scope, receive, send)
             return
         self._open[caller] += 1
         try:
@@ -62,14 +67,6 @@ class RequestLimiter:
             if not self._open[caller]:
                 del self._open[caller]
 
-    def _refusal(self, caller: str) -> Response | None:
-        wait = self._rates.take(caller, time.monotonic())
-        if wait:
-            return _too_much("too many requests; try again in a moment", wait)
-        if self._open[caller] >= MOST_OPEN:
-            return _too_much(f"{MOST_OPEN} of your requests are running; wait for some to end", 1)
-        return None
-
 
 def bearer(headers: Headers) -> str:
     """Return a request's bearer token; empty without one."""
@@ -77,9 +74,12 @@ def bearer(headers: Headers) -> str:
     return header[len(_BEARER) :].strip() if header.lower().startswith(_BEARER) else ""
 
 
-def _too_much(words: str, wait: float) -> Response:
-    refusal = failure(429, words)
-    refusal.headers["Retry-After"] = str(math.ceil(wait))
+def _refusal(expired: str, wait: float) -> Response:
+    if expired:
+        return failure(401, expired)
+    words = f"{MOST_OPEN} of your requests are running; wait for some to end"
+    refusal = failure(429, "too many requests; try again in a moment" if wait else words)
+    refusal.headers["Retry-After"] = str(math.ceil(wait or 1))
     return refusal
 
 
@@ -140,3 +140,45 @@ def _naming(request_id: str, send: Send) -> Send:
         await send(message)
 
     return named
+
+
+MOST_UNFINISHED = 200
+
+
+class PatientProtocol(H11Protocol):
+    """uvicorn's protocol with a deadline per request; too many unfinished ones drop the oldest."""
+
+    seconds: ClassVar[float]
+    unfinished: ClassVar[dict["PatientProtocol", asyncio.TimerHandle]]
+    """Connections with an incomplete request, the oldest first."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the deadline of the first request."""
+        super().connection_made(transport)
+        self._update_deadline()
+
+    def data_received(self, data: bytes) -> None:
+        """Take a part of a request."""
+        super().data_received(data)
+        self._update_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the deadline."""
+        if self in self.unfinished:
+            self.unfinished.pop(self).cancel()
+        super().connection_lost(exc)
+
+    def _update_deadline(self) -> None:
+        """Set the deadline of an unfinished request once; further parts do not move it."""
+        is_unfinished = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+        if self in self.unfinished:
+            if not is_unfinished:
+                self.unfinished.pop(self).cancel()
+        elif is_unfinished and not self.transport.is_closing():
+            self.unfinished[self] = self.loop.call_later(self.seconds, self._abort)
+            if len(self.unfinished) > MOST_UNFINISHED:
+                next(iter(self.unfinished))._abort()
+
+    def _abort(self) -> None:
+        self.unfinished.pop(self).cancel()
+        self.transport.abort()
