@@ -75,18 +75,14 @@ class RecalledRows:
     async def load(self, refs: Sequence[MemoryRef], limit: int) -> dict[MemoryRef, Row]:
         """Load the first `limit` of these; one more for each that ranks behind current ones."""
         rows: dict[MemoryRef, Row] = {}
+        database, now = self.memory.database, self.memory.now()
         start, missing = 0, limit
         while missing > 0 and start < len(refs):
             batch = refs[start : start + max(missing, len(rows))]
             if new := [ref for ref in batch if ref not in self.loaded]:
-                database, tenant, now = (
-                    self.memory.database,
-                    self.lineage.tenant_id,
-                    self.memory.now(),
-                )
-                self.loaded.update(
-                    await search.load_memories(database, tenant, new, now, self.then)
-                )
+                tenant = self.lineage.tenant_id
+                found = await search.load_memories(database, tenant, new, now, self.then)
+                self.loaded.update(found)
             rows |= {ref: self.loaded[ref] for ref in batch if ref in self.loaded}
             start += len(batch)
             missing = limit - sum(not is_demoted(row) for row in rows.values())
