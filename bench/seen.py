@@ -108,7 +108,7 @@ async def _ask(memory: Memory, store: sets.Store, strangers: Sequence[str], aske
 async def _one(memory: Memory, store: sets.Store, text: str, gold: set[str]) -> Seen | None:
     query = CandidateQuery(text, types=(MemoryType.EPISODE,))
     sight = await find_candidates(memory, query, store.lineage, DEPTH)
-    if not len(sight.columns):
+    if not sight.columns.ids:
         return None
     marks = np.array([float(store.ids[str(one)] in gold) for one in sight.columns.ids])
     return Seen(sight, _signals(sight), marks, len(gold))
@@ -124,7 +124,7 @@ def _flattened(seen: Seen) -> Seen:
     dice = random.Random(seen.sight.question.text)
     bare = [word for word in looked.header.bare_words if dice.random() > HIDDEN]
     header = replace(looked.header, bare_words=bare or looked.header.bare_words[:1])
-    nothing: list[Any] = [None] * len(looked)
+    nothing: list[Any] = [None] * len(looked.ids)
     flat = replace(looked, header=header, session_ids=nothing, places=nothing, authors=nothing)
     numbers = field(flat)
     numbers = replace(numbers, impacts=numbers.impacts * numbers.bare[:, None])

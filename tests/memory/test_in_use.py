@@ -65,6 +65,17 @@ async def test_a_week_of_questions_changes_the_order_and_never_what_is_recalled(
 
 
 @pytest.mark.contract("L26")
+async def test_what_lies_far_behind_the_best_is_no_answer(real, lived, lineage):
+    query = CandidateQuery(lived[0])
+    rows = await recall.search_memories(real, query, SearchMode.HYBRID, 40, lineage)
+    relevances = [row["relevance"] for row in rows]
+    assert relevances == sorted(relevances, reverse=True)
+    assert relevances[0] > 0 == relevances[-1]
+    answering = await recall.search_memories(real, query, SearchMode.HYBRID, 40, lineage, ANSWERING)
+    assert answering == [row for row in rows if row["relevance"] > 0]
+
+
+@pytest.mark.contract("L26")
 async def test_what_was_just_told_is_found_at_once_beside_what_was_used_for_weeks(
     real, lived, lineage, clock
 ):

@@ -71,16 +71,21 @@ async def test_weights_come_from_settings(memory, lineage):
 
 @pytest.mark.contract("R08.2", "L5")
 def test_recency_halves_in_seven_days_and_is_nothing_without_a_use():
-    assert ranker.recency(None, NOW) == 0.0
-    assert ranker.recency(NOW, NOW) == 1.0
-    assert ranker.recency(NOW - timedelta(days=7), NOW) == pytest.approx(0.5)
-    assert ranker.recency(NOW - timedelta(days=21), NOW) == pytest.approx(0.125)
-    assert ranker.recency(NOW + timedelta(days=3), NOW) == 1.0
+    def recency(used_at):
+        return ranker.score_parts(1.0, {"last_referenced_at": used_at}, NOW).recency
+
+    assert recency(None) == 0.0
+    assert recency(NOW) == 1.0
+    assert recency(NOW - timedelta(days=7)) == pytest.approx(0.5)
+    assert recency(NOW - timedelta(days=21)) == pytest.approx(0.125)
+    assert recency(NOW + timedelta(days=3)) == 1.0
 
 
 @given(days=st.floats(0, 50_000), importance=st.floats(-5, 50), rrf=st.floats(0, 1))
 def test_every_part_stays_between_zero_and_one(days, importance, rrf):
-    parts = ranker.score_parts(rrf, importance, NOW - timedelta(days=days), 0.7, NOW)
+    used = {"last_referenced_at": NOW - timedelta(days=days)}
+    row = {"importance": importance, "effective_confidence": 0.7, **used}
+    parts = ranker.score_parts(rrf, row, NOW)
     for part in (parts.relevance, parts.importance, parts.recency, parts.confidence):
         assert 0.0 <= part <= 1.0
     assert 0.0 <= parts.composite(ScoreWeights()) <= 1.0 + 1e-9

@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from butlers.errors import InvalidInput
@@ -15,8 +14,7 @@ K = 60
 Id = TypeVar("Id", bound=Hashable)
 
 
-@dataclass(frozen=True)
-class Fused(Generic[Id]):
+class Fused(NamedTuple, Generic[Id]):
     """A result of either search, with its rank in both."""
 
     id: Id

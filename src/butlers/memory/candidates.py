@@ -9,7 +9,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from butlers.memory.model import MemoryRef, MemoryType
+from butlers.memory.model import MemoryType
 
 Numbers: TypeAlias = NDArray[np.float64]
 
@@ -55,17 +55,10 @@ class CandidateColumns:
     impacts: Numbers
     """Word by candidate: how much of it a candidate is; 0 where it lacks the word."""
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
     @property
     def ranks(self) -> Numbers:
         """How well each matches the question's words."""
         return np.asarray(self.header.weights @ self.impacts)
-
-    def ref(self, number: int) -> MemoryRef:
-        """Which memory a candidate is."""
-        return MemoryRef(MemoryType(self.kinds[number]), self.ids[number])
 
     def only(self, *kinds: MemoryType) -> "CandidateColumns":
         """Return the candidates of some kinds."""
@@ -76,10 +69,9 @@ class CandidateColumns:
         return self._kept([number for number, id in enumerate(self.ids) if id not in ids])
 
     def _kept(self, kept: list[int]) -> "CandidateColumns":
-        return replace(self, **{name: self._some(name, kept) for name in self.__slots__[1:]})
-
-    def _some(self, name: str, kept: list[int]) -> Any:
-        values = getattr(self, name)
-        if isinstance(values, np.ndarray):
-            return values[..., kept]
-        return [values[number] for number in kept]
+        columns: dict[str, Any] = {}
+        for name in self.__slots__[1:]:
+            values = getattr(self, name)
+            is_array = isinstance(values, np.ndarray)
+            columns[name] = values[..., kept] if is_array else [values[number] for number in kept]
+        return replace(self, **columns)

@@ -11,9 +11,10 @@ from butlers.kernel.text import prepared, preprocess_search_query
 from butlers.memory.candidates import CandidateColumns
 from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Lineage, MemoryType, SearchMode, Then
-from butlers.memory.policy import inputs, question, ranker, scopes
+from butlers.memory.policy import inputs, question, scopes
 from butlers.memory.policy.question import ParsedQuestion
-from butlers.memory.policy.ranker import Ranked
+from butlers.memory.policy.ranker import Ranked, ranking, weights
+from butlers.memory.policy.signals import field, signals
 from butlers.memory.store import search
 from butlers.memory.store.search import (
     NOTHING_AHEAD,
@@ -58,8 +59,11 @@ class Candidates:
     depth: int
 
     def ranked(self, columns: CandidateColumns) -> list[Ranked]:
-        """Rank some of them, best first."""
-        return ranker.rank(columns, self.question, self.names, self.depth).ranked
+        """Rank some of them by the learned weights, the first `depth` of them, best first."""
+        if not columns.ids:
+            return []
+        found = signals(field(columns), columns, self.question, self.names)
+        return ranking(columns, found, weights(), self.depth).ranked
 
 
 async def find_candidates(
@@ -73,7 +77,13 @@ async def find_candidates(
 
     Uses the cached profile of the tenant, and searches again when the profile was outdated.
     """
-    query = _checked(query)
+    inputs.checked_number("min_confidence", query.min_confidence, 0, 1)
+    query = replace(
+        query,
+        text=preprocess_search_query(query.text)[:MAX_QUERY],
+        types=query.types or ALL_TYPES,
+        scope=scopes.checked("scope", query.scope) if query.scope else None,
+    )
     await memory.settled(lineage.tenant_id)
     profile = await memory.standing(lineage)
     candidates = await _search(memory, query, lineage, depth, mode, profile)
@@ -84,14 +94,6 @@ async def find_candidates(
     return candidates
 
 
-def _checked(query: CandidateQuery) -> CandidateQuery:
-    text = preprocess_search_query(query.text)
-    inputs.checked_number("min_confidence", query.min_confidence, 0, 1)
-    scope = scopes.checked("scope", query.scope) if query.scope else None
-    types = query.types or ALL_TYPES
-    return replace(query, text=text[:MAX_QUERY], types=types, scope=scope)
-
-
 async def _search(
     memory: Memory,
     query: CandidateQuery,
@@ -100,8 +102,9 @@ async def _search(
     mode: SearchMode,
     profile: TenantProfile,
 ) -> Candidates:
-    now, then = memory.now(), query.then
-    text = question.by_every_name(query.text, profile.called)[:MAX_QUERY]
+    now, then, text = memory.now(), query.then, query.text
+    if profile.called:
+        text = question.by_every_name(text, profile.called)[:MAX_QUERY]
     parsed = question.read(text, profile.names, then.as_of or then.known_at or now)
     where = Filter(query.types, query.scope, query.min_confidence, now, then.as_of, then.known_at)
     if mode is SearchMode.HYBRID and profile.memories > max(AT_ONCE, READ_WHOLE):

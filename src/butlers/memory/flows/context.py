@@ -121,13 +121,17 @@ async def _recall(
     groups = [(kind,) for kind in _KNOWLEDGE] if wanted.standing else [_KNOWLEDGE]
 
     def choice(columns: CandidateColumns) -> list[Ranked]:
-        chosen = recall.answering(candidates.ranked(columns.only(*everything)))
-        for kinds in groups:
-            ranked = candidates.ranked(columns.only(*kinds))
+        competing = columns.only(*everything)
+        together = candidates.ranked(competing)
+        chosen = recall.answering(together)
+        for some in (columns.only(*kinds) for kinds in groups):
+            # Signals compare candidates with each other: some of them are ranked anew.
+            ranked = together if some.ids == competing.ids else candidates.ranked(some)
             chosen += ranked[:limit] if wanted.opening else recall.answering(ranked)
-        chosen.sort(key=lambda one: -one.relevance)
-        first = {one.ref: one for one in reversed(chosen)}
-        return [one for one in chosen if first[one.ref] is one and one.ref.id not in wanted.exclude]
+        first: dict[MemoryRef, Ranked] = {}
+        for one in sorted(chosen, key=lambda one: -one.relevance):
+            first.setdefault(one.ref, one)
+        return [one for ref, one in first.items() if ref.id not in wanted.exclude]
 
     rows = RecalledRows(memory, lineage, wanted.then)
     chosen = await recall.choose(candidates, most, rows, choice)

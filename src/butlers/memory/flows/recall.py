@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -36,8 +36,6 @@ _SPARE = 4
 """How many times the limit is read, so that memories in doubt can be replaced by others."""
 DEFAULT_LIMIT, MANY_LIMIT = 10, 50
 """How many memories are returned unless the caller says: to a question that wants many, more."""
-DEFAULT_IMPORTANCE = 5.0
-"""The importance of a rule, which has none of its own."""
 Choice = Callable[[CandidateColumns], Sequence[Ranked]]
 """Ranks candidates and selects from them."""
 
@@ -65,25 +63,26 @@ class Recalled:
         }
 
 
+@dataclass(frozen=True, slots=True)
 class RecalledRows:
     """Loads the memories of one search as their readers get them, each at most once."""
 
-    def __init__(self, memory: Memory, lineage: Lineage, then: Then = NOW) -> None:
-        self._memory = memory
-        self._tenant_id = lineage.tenant_id
-        self._then = then
-        self.loaded: dict[MemoryRef, Row] = {}
+    memory: Memory
+    lineage: Lineage
+    then: Then = NOW
+    loaded: dict[MemoryRef, Row] = field(default_factory=dict)
 
     async def load(self, refs: Sequence[MemoryRef], limit: int) -> dict[MemoryRef, Row]:
         """Load the first `limit` of these; one more for each that ranks behind current ones."""
         rows: dict[MemoryRef, Row] = {}
+        database, now = self.memory.database, self.memory.now()
         start, missing = 0, limit
         while missing > 0 and start < len(refs):
             batch = refs[start : start + max(missing, len(rows))]
             if new := [ref for ref in batch if ref not in self.loaded]:
-                self.loaded |= await search.load_memories(
-                    self._memory.database, self._tenant_id, new, self._memory.now(), self._then
-                )
+                tenant = self.lineage.tenant_id
+                found = await search.load_memories(database, tenant, new, now, self.then)
+                self.loaded.update(found)
             rows |= {ref: self.loaded[ref] for ref in batch if ref in self.loaded}
             start += len(batch)
             missing = limit - sum(not is_demoted(row) for row in rows.values())
@@ -119,9 +118,9 @@ async def search_memories(
         scores = {one.ref: _fused_scores(one) for one in ranked if one.ref in rows.loaded}
     else:
         columns = (await find_candidates(memory, query, lineage, 2 * limit, mode)).columns
-        scores = _by_meaning(columns) if mode is SearchMode.SEMANTIC else _by_words(columns)
-    relevant = [ref for ref, parts in scores.items() if parts["relevance"] >= min_relevance]
-    loaded = await rows.load(relevant, limit)
+        scored = _by_meaning(columns) if mode is SearchMode.SEMANTIC else _by_words(columns)
+        scores = {ref: one for ref, one in scored.items() if one["relevance"] >= min_relevance}
+    loaded = await rows.load(list(scores), limit)
     ordered = demote_doubted(order_facts_by_trust(list(loaded), loaded), loaded)[:limit]
     return [
         as_json({"memory_type": ref.type, **with_origin(loaded[ref]), **scores[ref]})
@@ -141,9 +140,9 @@ async def recall(
     """Return the most relevant memories that answer, by their composite score.
 
     Without a limit, ten, and up to fifty for a question that wants many. They count as used,
-    unless `counted` is false or the query asks about the past. Where nothing
-    answers, or only outdated episodes do, nothing is returned; `nearest` returns the one memory
-    that comes nearest then.
+    unless `counted` is false or the query asks about the past. Where nothing answers, or only
+    outdated episodes do, nothing is returned; `nearest` returns the one memory that comes nearest
+    then.
     """
     if limit is not None:
         inputs.checked_limit(limit, limits.MAX_LIMIT)
@@ -206,7 +205,7 @@ async def score(
     recalled = [
         Recalled(ref, row, parts.composite(weights), parts, one.rrf_score, one.signals)
         for ref, row in loaded.items()
-        if (one := by_ref[ref]) and (parts := _parts(one, row, now))
+        if (one := by_ref[ref]) and (parts := score_parts(one.relevance, row, now))
     ]
     recalled.sort(
         key=lambda one: ranking.best_first(one.composite_score, one.row["created_at"], one.ref.id),
@@ -217,17 +216,6 @@ async def score(
     found = {recalled[number].ref: recalled[number] for number in order}
     ordered = demote_doubted(order_by_trust(list(found), loaded), loaded)
     return [found[ref] for ref in ordered[:limit]]
-
-
-def _parts(one: Ranked, row: Row, now: datetime) -> ScoreParts:
-    """Score a memory; an episode counts as certain, a rule as of middling importance."""
-    return score_parts(
-        one.relevance,
-        row.get("importance", DEFAULT_IMPORTANCE),
-        row["last_referenced_at"],
-        row.get("effective_confidence", 1.0),
-        now,
-    )
 
 
 def _used(row: Row, now: datetime) -> Row:
@@ -276,8 +264,8 @@ def _by_meaning(columns: CandidateColumns) -> dict[MemoryRef, dict[str, Any]]:
     """Return the scores of candidates in the order of their similarity."""
     near = columns.similarities.tolist()
     return {
-        columns.ref(n): {"similarity": near[n], "relevance": max(near[n], 0.0)}
-        for n in _in_order(columns.near_places)
+        ref: {"similarity": near[n], "relevance": max(near[n], 0.0)}
+        for n, ref in _in_order(columns, columns.near_places)
     }
 
 
@@ -285,11 +273,14 @@ def _by_words(columns: CandidateColumns) -> dict[MemoryRef, dict[str, Any]]:
     """Return the scores of candidates in the order of their rank; 1 is every word in full."""
     highest, ranks = ranker.highest_rank(columns.header), columns.ranks.tolist()
     return {
-        columns.ref(n): {"rank": ranks[n], "relevance": min(ranks[n] / highest, 1.0)}
-        for n in _in_order(columns.word_places)
+        ref: {"rank": ranks[n], "relevance": min(ranks[n] / highest, 1.0)}
+        for n, ref in _in_order(columns, columns.word_places)
     }
 
 
-def _in_order(ranks: Sequence[int | None]) -> list[int]:
-    """Return the indexes of those that have a rank, by it."""
-    return [n for _, n in sorted((rank, n) for n, rank in enumerate(ranks) if rank is not None)]
+def _in_order(
+    columns: CandidateColumns, places: Sequence[int | None]
+) -> list[tuple[int, MemoryRef]]:
+    """Return the number and the memory of each candidate that has a place, by it."""
+    numbers = sorted((place, n) for n, place in enumerate(places) if place is not None)
+    return [(n, MemoryRef(MemoryType(columns.kinds[n]), columns.ids[n])) for _, n in numbers]

@@ -25,7 +25,7 @@ from pydantic_core import PydanticCustomError
 
 from butlers.errors import InvalidInput
 from butlers.memory.flows import lookup
-from butlers.memory.model import EntityType, MemoryType, Origin, Permanence, Then
+from butlers.memory.model import EntityType, MemoryType, Origin, Permanence
 from butlers.memory.operations.results import Instant
 from butlers.memory.policy import inputs
 from butlers.memory.policy.inputs import MAX_KEY
@@ -180,11 +180,6 @@ class Dated(Input):
     """A date or time: only what held then."""
     known_at: MomentAsked | None = None
     """Only what was believed then."""
-
-    @property
-    def then(self) -> Then:
-        """Return both times as the flows take them."""
-        return Then(self.as_of, self.known_at)
 
 
 class DetailInput(Input):

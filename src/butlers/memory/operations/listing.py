@@ -7,7 +7,7 @@ from pydantic import AwareDatetime, Field
 from butlers.errors import InvalidInput
 from butlers.memory.flows import browse
 from butlers.memory.flows.browse import DEFAULT_LIMIT, MAX_DAYS, MAX_LIMIT, Page, PageRequest
-from butlers.memory.model import ConsolidationStatus, Maturity
+from butlers.memory.model import ConsolidationStatus, Maturity, Then
 from butlers.memory.operations import input_fields, page_results
 from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
 from butlers.memory.operations.results import MemoryStats, report
@@ -77,7 +77,8 @@ async def list_facts(ctx: OperationContext, params: ListFacts) -> Page:
     """
     where = browse.FactFilter(**params.filters(scope=ctx.list_scope(params.scope)))
     page = params.wanted()
-    return await browse.list_page(ctx.memory, where, page, ctx.lineage, params.then)
+    then = Then(params.as_of, params.known_at)
+    return await browse.list_page(ctx.memory, where, page, ctx.lineage, then)
 
 
 class ListRules(Paged):

@@ -5,24 +5,19 @@ Pages read the answers of remote butlers by these models: each key that a page n
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from operator import methodcaller
 from typing import Annotated, Any, Literal, get_type_hints
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, PlainSerializer, create_model
+from pydantic import AfterValidator, AwareDatetime, Field, PlainSerializer, create_model
 
 from butlers.operation import Output
 
-
-def _in_utc(at: datetime) -> datetime:
-    try:
-        return at.astimezone(UTC)
-    except OverflowError as error:
-        raise ValueError("must be a time between the years 1 and 9999, in UTC too") from error
-
-
+# A time between the years 1 and 9999 in UTC too.
 Instant = Annotated[
     AwareDatetime,
-    AfterValidator(_in_utc),
+    Field(ge=datetime.min.replace(tzinfo=UTC), le=datetime.max.replace(tzinfo=UTC)),
+    AfterValidator(methodcaller("astimezone", UTC)),
     PlainSerializer(datetime.isoformat, when_used="json", return_type=str),
 ]
 MemoryKind = Literal["episode", "fact", "rule"]

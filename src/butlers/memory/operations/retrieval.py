@@ -11,7 +11,7 @@ from butlers.memory.flows import recall as finding
 from butlers.memory.flows.candidates import ALL_TYPES, CandidateQuery
 from butlers.memory.flows.context import MAX_BUDGET, Context, ContextQuery
 from butlers.memory.flows.recall import Recalled
-from butlers.memory.model import EventSubject, SearchMode
+from butlers.memory.model import EventSubject, SearchMode, Then
 from butlers.memory.operations import input_fields
 from butlers.memory.operations.operation_context import OPERATIONS, OperationContext, routes_of
 from butlers.memory.operations.page_results import ContextBlock, ContextPreview, MemoryDetail
@@ -63,9 +63,11 @@ async def search(ctx: OperationContext, params: SearchInput) -> list[dict[str, A
     mode = SearchMode(params.mode or settings.retrieval.default_mode)
     types = tuple(dict.fromkeys(params.types or ALL_TYPES))
     scope = await ctx.seen(params.scope)
-    query = CandidateQuery(
-        params.query, types, scope, _threshold(ctx, params.min_confidence), params.then
-    )
+    least = params.min_confidence
+    if least is None:
+        least = settings.facts.retrieval_confidence_threshold
+    then = Then(params.as_of, params.known_at)
+    query = CandidateQuery(params.query, types, scope, least, then)
     return await finding.search_memories(
         ctx.memory, query, mode, params.limit, ctx.lineage, params.min_relevance
     )
@@ -106,7 +108,9 @@ async def recall(ctx: OperationContext, params: RecallInput) -> list[Recalled]:
     """
     types = tuple(dict.fromkeys(params.types or ALL_TYPES))
     scope = await ctx.seen(params.scope)
-    query = CandidateQuery(params.topic, types, scope, _threshold(ctx, None), params.then)
+    least = ctx.memory.settings.facts.retrieval_confidence_threshold
+    then = Then(params.as_of, params.known_at)
+    query = CandidateQuery(params.topic, types, scope, least, then)
     return await finding.recall(
         ctx.memory,
         query,
@@ -274,7 +278,8 @@ async def explain(ctx: OperationContext, params: Explain) -> dict[str, Any] | No
     ref = await ctx.find(params.memory_id, params.memory_type, to_read=True)
     if ref is None:
         return None
-    detail = await lookup.memory_detail(ctx.memory, ref, ctx.lineage, params.then)
+    then = Then(params.as_of, params.known_at)
+    detail = await lookup.memory_detail(ctx.memory, ref, ctx.lineage, then)
     if detail is not None:
         for related in ("source_episodes", "replaced", "replaced_by"):
             detail[related] = await ctx.readable(detail[related], "id")
@@ -282,13 +287,8 @@ async def explain(ctx: OperationContext, params: Explain) -> dict[str, Any] | No
     return detail
 
 
-def _threshold(ctx: OperationContext, given: float | None) -> float:
-    return ctx.memory.settings.facts.retrieval_confidence_threshold if given is None else given
-
-
 async def context_query(ctx: OperationContext, params: ContextInput) -> ContextQuery:
     """Return what a context is built for; without a butler, from all that the caller sees."""
     scope = await ctx.seen(params.butler, "butler")
-    return ContextQuery(
-        params.trigger_prompt, scope, params.token_budget, params.then, params.opening
-    )
+    then = Then(params.as_of, params.known_at)
+    return ContextQuery(params.trigger_prompt, scope, params.token_budget, then, params.opening)

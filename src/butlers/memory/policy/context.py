@@ -147,13 +147,13 @@ def render(offers: Sequence[Offer], budget: int, notice: str = NOTICE) -> Block:
     Same offers, same budget, same bytes. A line that does not fit is left out and shorter ones
     below it may follow; a heading comes only with a line under it, and no line without the notice.
     """
-    budget_left = _Budget(budget)
+    budget_left, title = _Budget(budget), count_tokens(TITLE)
     picks = [_Picks(offer, budget) for offer in offers]
-    titled = budget_left.pay(TITLE)
-    if titled and budget_left.pay(notice):
+    titled = budget_left.pay(TITLE, title)
+    if titled and budget_left.pay(notice, count_tokens(notice)):
         _choose(picks, budget_left)
     if not any(pick.chosen for pick in picks):
-        return _block(TITLE if titled else "", titled, picks)
+        return _block(TITLE, title, picks) if titled else _block("", 0, picks)
     text = TITLE + notice + "".join(part for pick in picks for part in pick.parts())
     return _block(text, budget - budget_left.tokens_left, picks)
 
@@ -176,16 +176,15 @@ class _Budget:
         self.tokens_left = tokens
         self._characters_left = tokens * CHARACTERS_PER_TOKEN
 
-    def pay(self, text: str, allowance: int | None = None) -> int:
-        """Pay for a text and return its cost; 0 if it does not fit, and nothing is paid."""
+    def pay(self, text: str, cost: int, allowance: int | None = None) -> bool:
+        """Pay the tokens of a text if it fits; return whether it does."""
         if len(text) > self._characters_left:
-            return 0
-        cost = count_tokens(text)
+            return False
         if cost > self.tokens_left or (allowance is not None and cost > allowance):
-            return 0
+            return False
         self.tokens_left -= cost
         self._characters_left -= len(text)
-        return cost
+        return True
 
 
 class _Picks:
@@ -194,19 +193,20 @@ class _Picks:
     def __init__(self, offer: Offer, budget: int) -> None:
         self.offer = offer
         self.chosen = set[int]()
-        costs = (count_tokens(line.text) for line in offer.lines)
-        share = int(budget * offer.share)
-        self.reserved = min(share, sum(costs) + count_tokens(self._heading)) if offer.lines else 0
+        self._heading = f"## {offer.section}\n"
+        # A heading ends with its line: its tokens and those of the line below add up.
+        self._heading_cost = count_tokens(self._heading) if offer.lines else 0
+        self._costs = [count_tokens(line.text) for line in offer.lines]
+        self.reserved = min(int(budget * offer.share), sum(self._costs) + self._heading_cost)
 
     def take(self, position: int, budget: _Budget, allowance: int) -> None:
         """Include a line if it fits; it uses up what is reserved for its section."""
-        heading = "" if self.chosen else self._heading
-        cost = budget.pay(heading + self.offer.lines[position].text, allowance)
-        if cost:
+        text, cost = self.offer.lines[position].text, self._costs[position]
+        heading, heading_cost = ("", 0) if self.chosen else (self._heading, self._heading_cost)
+        if budget.pay(heading + text, heading_cost + cost, allowance):
             self.chosen.add(position)
-        self.reserved = max(
-            0, self.reserved - (cost or count_tokens(self.offer.lines[position].text))
-        )
+            cost += heading_cost
+        self.reserved = max(0, self.reserved - cost)
 
     def parts(self) -> Iterator[str]:
         """Return the heading and the chosen lines, or nothing."""
@@ -223,10 +223,6 @@ class _Picks:
     def left_out(self) -> list[ContextLine]:
         """Return the other lines in their order."""
         return [line for place, line in enumerate(self.offer.lines) if place not in self.chosen]
-
-    @property
-    def _heading(self) -> str:
-        return f"## {self.offer.section}\n"
 
 
 def _block(text: str, tokens: int, picks: Sequence[_Picks]) -> Block:

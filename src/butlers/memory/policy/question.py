@@ -38,6 +38,8 @@ _AGO = re.compile(
 _SPAN = re.compile(
     rf"\b(?:(yesterday|today)|(last|this|past) (week|month|year|{'|'.join(WEEKDAYS)}))\b", re.I
 )
+# Without any of these a text means no time.
+_TIME_CUE = re.compile(rf"\d|\b(?:{_MONTH}|yesterday|today|last|this|past|ago)\b", re.I)
 _COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 # Whoever pastes a document does not ask for the dates in it.
@@ -45,8 +47,9 @@ _LONGEST_DATED = 400
 _SHORTEST_MISSPELT = 5
 _FORMS = tomllib.loads(Path(__file__).with_name("question_forms.toml").read_text("utf-8"))
 _MANY, _FACT = (re.compile("|".join(_FORMS[name]), re.IGNORECASE) for name in ("many", "fact"))
-_ACKNOWLEDGING = frozenset(_FORMS["acknowledging"])
-_LONGEST_ACKNOWLEDGING = 6
+_ACKNOWLEDGING = "|".join(map(re.escape, _FORMS["acknowledging"]))
+# Up to six words in small letters.
+_ACKNOWLEDGES = re.compile(rf"(?:[^\w']*(?:{_ACKNOWLEDGING})(?![\w'])){{1,6}}[^\w']*")
 # Scripts that the embedding model does not read: Japanese, Chinese, Korean.
 _UNREAD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？؟])\s*")
@@ -61,9 +64,6 @@ class When:
     months: frozenset[int] = frozenset()
     days: frozenset[int] = frozenset()
     spans: tuple[tuple[date, date], ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.years or self.months or self.days or self.spans)
 
     def fits(self, said: date) -> float:
         """1 for a day that is meant, down to -0.5 for one that is not at all."""
@@ -82,6 +82,9 @@ class When:
         return 1.0 if met == 1 else -0.5 * (1 - met)
 
 
+_NO_TIME = When()
+
+
 @dataclass(frozen=True, slots=True)
 class ParsedQuestion:
     """A question, read: the people it names, its text without them, the time it means."""
@@ -89,7 +92,7 @@ class ParsedQuestion:
     text: str
     bare: str
     people: frozenset[str]
-    when: When
+    when: When | None
     wants_latest: bool
     told: float
     """How much of it asks nothing: 0 for a bare question, near 1 for a turn of a conversation."""
@@ -118,81 +121,69 @@ def by_every_name(text: str, called: Mapping[str, str]) -> str:
 
 def read(text: str, names: Set[str], now: datetime) -> ParsedQuestion:
     """Parse a question, among people of these names, at this instant."""
-    spans = _named(text, names)
+    bare, people = _without_names(text, names)
     sentences = [part for part in _BETWEEN_SENTENCES.split(text.strip()) if part]
     statements = sum(len(part) for part in sentences if not _ASKS.search(part))
     return ParsedQuestion(
         text,
-        _without(text, [span for span, _ in spans]),
-        frozenset(name for _, name in spans),
-        _when(text, now.date()),
+        bare,
+        people,
+        _when(text, now.date()) if _TIME_CUE.search(text) else None,
         _LATEST.search(text) is not None,
         statements / (sum(map(len, sentences)) or 1),
         _MANY.search(text) is not None,
         _FACT.search(text) is not None,
-        _acknowledges(text),
+        _ACKNOWLEDGES.fullmatch(text.lower().replace("’", "'")) is not None,
         _UNREAD.search(text) is not None,
     )
 
 
-def _acknowledges(text: str) -> bool:
-    words = re.findall(r"[\w'’]+", text.lower().replace("’", "'"))
-    return 0 < len(words) <= _LONGEST_ACKNOWLEDGING and _ACKNOWLEDGING.issuperset(words)
-
-
-def _named(text: str, names: Set[str]) -> list[tuple[tuple[int, int], str]]:
-    """Where somebody is named, and who; a letter may be wrong where a capital says it is a name."""
-    found = []
+def _without_names(text: str, names: Set[str]) -> tuple[str, frozenset[str]]:
+    """Leave out who is named, unless nothing else is left; return the rest, and who they are."""
+    parts, people, start = [], set(), 0
     for word in _WORD.finditer(text):
         name = word[1].lower()
-        who = name if name in names else _misspelt(word[1], names)
-        if who:
-            found.append((word.span(), who))
-    return found
+        # A letter may be wrong where a capital says that it is a name.
+        if name not in names and len(word[1]) >= _SHORTEST_MISSPELT and word[1][0].isupper():
+            name = _nearest_name(name, names)
+        if name in names:
+            parts.append(text[start : word.start()])
+            people.add(name)
+            start = word.end()
+    left = " ".join("".join([*parts, text[start:]]).split())
+    return (left if any(map(str.isalnum, left)) else text), frozenset(people)
 
 
-def _misspelt(word: str, names: Set[str]) -> str | None:
-    if len(word) < _SHORTEST_MISSPELT or not word[0].isupper():
-        return None
-    low = word.lower()
+def _nearest_name(word: str, names: Set[str]) -> str:
+    """Return the first name by the alphabet that differs by a letter; empty if none does."""
     near = (
         name
         for name in names
-        if name[0] == low[0]
+        if name[0] == word[0]
         and len(name) >= _SHORTEST_MISSPELT
-        and abs(len(name) - len(low)) <= 1
-        and OSA.distance(low, name, score_cutoff=1) == 1
+        and abs(len(name) - len(word)) <= 1
+        and OSA.distance(word, name, score_cutoff=1) == 1
     )
-    return min(near, default=None)
+    return min(near, default="")
 
 
-def _without(text: str, spans: list[tuple[int, int]]) -> str:
-    parts, start = [], 0
-    for first, last in spans:
-        parts.append(text[start:first])
-        start = last
-    left = " ".join("".join([*parts, text[start:]]).split())
-    return left if any(letter.isalnum() for letter in left) else text
-
-
-def _when(text: str, today: date) -> When:
+def _when(text: str, today: date) -> When | None:
     if len(text) > _LONGEST_DATED:
-        return When()
+        return None
     iso = _ISO.findall(text)
     named = {MONTHS.index(_whole(month)) + 1 for month in _MONTH_NAMED.findall(text)}
     days = {int(day) for day in (*_DAY_FIRST.findall(text), *_MONTH_FIRST.findall(text))}
-    return When(
+    spans = [
+        _span((day or unit).lower(), which.lower(), today)
+        for day, which, unit in _SPAN.findall(text)
+    ]
+    when = When(
         frozenset(map(int, _YEAR.findall(text))),
         frozenset(named | {int(month) for month, _ in iso}),
         frozenset(days | {int(day) for _, day in iso}),
-        (
-            *(
-                _span((day or unit).lower(), which.lower(), today)
-                for day, which, unit in _SPAN.findall(text)
-            ),
-            *_ago(text, today),
-        ),
+        (*spans, *_ago(text, today)),
     )
+    return when if when != _NO_TIME else None
 
 
 def _whole(month: str) -> str:

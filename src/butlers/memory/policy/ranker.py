@@ -1,28 +1,25 @@
 """Rank the candidates of a query, and score them by importance, recency and confidence."""
 
 import json
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from butlers.kernel.ranking import (
-    days_between,
-    half_life,
-    reciprocal_rank_fusion,
-)
+from butlers.kernel.ranking import Fused, K, days_between, half_life, reciprocal_rank_fusion
 from butlers.memory.candidates import CandidateColumns, Header, Numbers
-from butlers.memory.model import MemoryRef
-from butlers.memory.policy.question import ParsedQuestion
-from butlers.memory.policy.signals import MANY, Field, Signals, field, signals
+from butlers.memory.model import MemoryRef, MemoryType
+from butlers.memory.policy.signals import MANY, Field, Signals
 from butlers.memory.settings import ScoreWeights
 
 RECENCY_HALF_LIFE_DAYS = 7.0
 _MOST_IMPORTANT = 10.0
+DEFAULT_IMPORTANCE = 5.0
+"""The importance of a rule, which has none of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +41,20 @@ class ScoreParts:
         )
 
 
-def score_parts(
-    relevance: float,
-    importance: float,
-    last_referenced_at: datetime | None,
-    confidence: float,
-    now: datetime,
-) -> ScoreParts:
-    """The parts of a memory's score at `now`."""
+def score_parts(relevance: float, row: Mapping[str, Any], now: datetime) -> ScoreParts:
+    """Score a memory; an episode counts as certain, a rule as of middling importance.
+
+    Recency is 1 for what is used now, half of it after seven days, and 0 for what never was.
+    """
+    used_at, recency = row["last_referenced_at"], 0.0
+    if used_at is not None:
+        recency = half_life(days_between(used_at, now), RECENCY_HALF_LIFE_DAYS)
     return ScoreParts(
         relevance=min(1.0, max(0.0, relevance)),
-        importance=min(1.0, max(0.0, importance / _MOST_IMPORTANT)),
-        recency=recency(last_referenced_at, now),
-        confidence=confidence,
+        importance=min(1.0, max(0.0, row.get("importance", DEFAULT_IMPORTANCE) / _MOST_IMPORTANT)),
+        recency=recency,
+        confidence=row.get("effective_confidence", 1.0),
     )
-
-
-def recency(last_referenced_at: datetime | None, now: datetime) -> float:
-    """Score how recent the last use is: 0.5 after seven days, 0 where there was none."""
-    if last_referenced_at is None:
-        return 0.0
-    days = days_between(last_referenced_at, now)
-    return min(1.0, half_life(days, RECENCY_HALF_LIFE_DAYS))
 
 
 HIGHEST_IMPACT = 2.2
@@ -114,14 +103,15 @@ class Ranked(NamedTuple):
     semantic_rank: int
     keyword_rank: int
     relevance: float
-    """0 where it does not answer, 1 where nothing could answer better."""
+    """How likely it answers: the likelihood that the store does, less by how far its score lies
+    behind the best; 0 where it lies out of reach, or the store does not answer."""
     added: dict[str, Numbers]
     """What each signal added to the candidates' scores."""
 
     @property
     def ref(self) -> MemoryRef:
         """Which memory it is."""
-        return self.columns.ref(self.number)
+        return MemoryRef(MemoryType(self.columns.kinds[self.number]), self.columns.ids[self.number])
 
     @property
     def signals(self) -> dict[str, float]:
@@ -137,54 +127,27 @@ class Ranking:
     ranked: list[Ranked]
 
 
-def rank(
-    columns: CandidateColumns, question: ParsedQuestion, names: Set[str], depth: int
-) -> Ranking:
-    """Rank the candidates of a question: by words and by meaning to a depth, both fused."""
-    if not len(columns):
-        return Ranking(0.0, [])
-    return ranking(columns, signals(field(columns), columns, question, names), weights(), depth)
-
-
 def ranking(columns: CandidateColumns, found: Signals, learned: Weights, depth: int) -> Ranking:
-    """Rank candidates by their signals and given weights."""
+    """Rank candidates, of which there must be some, by their signals and given weights."""
     added = {name: found.by_name[name] * weight for name, weight in learned.signals.items()}
     added["misplaced"] = -_MISPLACED * found.misplaced
     scores = np.sum(list(added.values()), axis=0)
     answers = how_likely(learned, found, scores)
-    # The learned score orders both rankings, also what shares no word with the question, unless
-    # words are all there is to go by.
-    order = np.argsort(-scores, kind="stable")
-    by_words = order[columns.ranks[order] > 0] if found.by_words else order
-    fused = reciprocal_rank_fusion(order.tolist(), by_words.tolist(), depth)
-    relevance = _relevance(scores, answers if answers >= learned.least_answers else 0.0)
-    return Ranking(
-        answers,
-        [
-            Ranked(
-                columns,
-                one.id,
-                one.rrf_score,
-                one.semantic_rank,
-                one.keyword_rank,
-                relevance[one.id],
-                added,
-            )
-            for one in fused
-        ],
-    )
-
-
-def _relevance(scores: Numbers, answers: float) -> list[float]:
-    """Estimate how likely each candidate answers, where the best does with this likelihood.
-
-    The scores are log-odds: what is not even as likely, beside the best, as any of so many
-    candidates would be by chance, does not answer and has 0; if the store does not, all have.
-    """
+    likely = answers if answers >= learned.least_answers else 0.0
+    # The scores are log-odds: what is not even as likely, beside the best, as any of so many
+    # candidates would be by chance, does not answer.
     behind = scores.max() - scores
     within = behind <= max(np.log1p(len(scores)), _LEAST_REACH)
-    chances: list[float] = np.where(within, answers * np.exp(-_SHARPNESS * behind), 0.0).tolist()
-    return chances
+    relevance = np.where(within, likely * np.exp(-_SHARPNESS * behind), 0.0).tolist()
+    order = np.argsort(-scores, kind="stable").tolist()
+    # The score is the ranking by meaning and by words, also of what shares no word with the
+    # question, unless words are all there is to go by.
+    if found.by_words:
+        matches = columns.ranks > 0
+        fused = reciprocal_rank_fusion(order, [n for n in order if matches[n]], depth)
+    else:
+        fused = [Fused(n, 2 / (K + rank), rank, rank) for rank, n in enumerate(order[:depth], 1)]
+    return Ranking(answers, [Ranked(columns, *one, relevance[one.id], added) for one in fused])
 
 
 def ordered_by_relevance(relevance: Sequence[float], composite: Sequence[float]) -> list[int]:
@@ -207,15 +170,15 @@ def how_likely(learned: Weights, found: Signals, scores: Numbers) -> float:
     """
     varies = (found.field.bare_similarity.std() - _ALIKE) / (_UNLIKE - _ALIKE)
     size = np.log(len(scores) / _FEW) / np.log(MANY / _FEW)
-    many = float(np.clip(size, 0, 1) * np.clip(varies, 0, 1))
-    of_many = _odds(learned.answers, numbers_of_many(found, scores))
-    of_few = _odds(learned.answers_of_few, numbers_of_few(found, scores))
-    return float(1 / (1 + np.exp(-many * of_many - (1 - many) * of_few)))
-
-
-def _odds(learned: dict[str, float], numbers: dict[str, float]) -> float:
-    known = {"bias": 1.0, **numbers}
-    return sum(weight * known[name] for name, weight in learned.items())
+    many, odds = float(np.clip(size, 0, 1) * np.clip(varies, 0, 1)), 0.0
+    for part, known, numbers in (
+        (many, learned.answers, numbers_of_many),
+        (1 - many, learned.answers_of_few, numbers_of_few),
+    ):
+        if part:
+            values = {"bias": 1.0, **numbers(found, scores)}
+            odds += part * sum(weight * values[name] for name, weight in known.items())
+    return float(1 / (1 + np.exp(-odds)))
 
 
 def numbers_of_many(found: Signals, scores: Numbers) -> dict[str, float]:

@@ -19,6 +19,7 @@ from butlers.memory.policy.question import ParsedQuestion
 # From about so many different words on, a question is a message: its words tell more than its
 # meaning, which is of many things at once.
 _MESSAGE_WORDS, _MESSAGE_SLOPE = 15.4, 4.0
+_OF_MESSAGE = ("meaning", "covered", "rarest")
 _FADED_SESSIONS = 15.0
 # In a small store all may be near: that one is nearer then says less.
 _LEAST_RANGE = 0.4
@@ -44,17 +45,14 @@ class Field:
     sessions: NDArray[np.intp]
     """The number of each candidate's session; what belongs to none is one by itself."""
 
-    def share(self, has: NDArray[np.bool_]) -> Numbers:
-        """How much of the question each candidate covers, by what its words tell."""
-        told = self.weights * self.bare
-        return np.asarray(told @ has / (told.sum() or 1.0))
-
 
 def field(columns: CandidateColumns) -> Field:
     """The numbers of a question's candidates."""
     header = columns.header
     bare = np.array([word in header.bare_words for word in header.words], dtype=np.bool_)
     near, bare_near = np.nan_to_num(columns.similarities), columns.bare_similarities
+    numbers: dict[UUID, int] = {}
+    keys = (session or own for session, own in zip(columns.session_ids, columns.ids, strict=True))
     return Field(
         header.weights,
         bare if bare.any() else np.ones(len(bare), dtype=np.bool_),
@@ -63,14 +61,8 @@ def field(columns: CandidateColumns) -> Field:
         np.where(np.isnan(bare_near), near, bare_near),
         columns.lengths,
         np.array(header.counts) > 0,
-        _sessions(columns),
+        np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp),
     )
-
-
-def _sessions(columns: CandidateColumns) -> NDArray[np.intp]:
-    numbers: dict[UUID, int] = {}
-    keys = (session or own for session, own in zip(columns.session_ids, columns.ids, strict=True))
-    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,89 +83,61 @@ def signals(
     field: Field, columns: CandidateColumns, question: ParsedQuestion, names: Set[str]
 ) -> Signals:
     """Every signal of every candidate."""
-    meaning = _spread(field.bare_similarity)
-    words = field.weights @ field.impacts
-    plain = (field.weights * field.bare) @ field.impacts
-    blend = 0.5 * meaning + 0.5 * plain / (plain.max(initial=0.0) or 1.0)
-    has = np.asarray((field.impacts > 0) & field.bare[:, None])
-    covered = field.share(has)
+    none, near = np.zeros(len(columns.ids)), field.bare_similarity
+    low, high = near.min(initial=1.0), near.max(initial=-1.0)
+    told, has = field.weights * field.bare, (field.impacts > 0) & field.bare[:, None]
+    words, plain = field.weights @ field.impacts, told @ field.impacts
     rarest = (has * field.weights[:, None]).max(axis=0, initial=0.0)
-    rarest = rarest / ((field.weights * field.bare).max(initial=0.0) or 1.0)
+    by_name: dict[str, Numbers] = {
+        # 1 for the nearest; the farthest has 0, unless it too is near.
+        "meaning": np.asarray(1 - (high - near) / max(high - low, _LEAST_RANGE)),
+        "words": words / (words.max(initial=0.0) or 1.0),
+        "covered": np.asarray(told @ has / (told.sum() or 1.0)),
+        "rarest": rarest / (told.max(initial=0.0) or 1.0),
+    }
+    blend = 0.5 * by_name["meaning"] + 0.5 * plain / (plain.max(initial=0.0) or 1.0)
+    seen, next_to = _around(columns, has, blend) if any(columns.places) else (has.copy(), none)
+    best = none.copy()
+    np.maximum.at(best, field.sessions, blend)
+    when, people = question.when, question.people
+    by_name |= {
+        "covered_around": np.asarray(told @ seen / (told.sum() or 1.0)),
+        "next_to": next_to,
+        "session": best[field.sessions] * min(1.0, len(columns.ids) / MANY),
+        "other_speaker": _other_speaker(columns, people, names) if people else none,
+        "mentioned": np.asarray(field.impacts[~field.bare] > 0).any(axis=0) * np.ones(len(words)),
+        "time": np.array([when.fits(at.date()) for at in columns.said_at]) if when else none,
+        "latest": _latest(columns) if question.wants_latest else none,
+    }
     odds = _MESSAGE_SLOPE * (np.log1p(field.bare.sum()) - np.log1p(_MESSAGE_WORDS))
     message = float(1 / (1 + np.exp(-odds)))
-    around = _neighbours(columns)
-    best = np.zeros(len(blend))
-    np.maximum.at(best, field.sessions, blend)
-    return Signals(
-        field,
-        {
-            "meaning": meaning,
-            "words": words / (words.max(initial=0.0) or 1.0),
-            "covered": covered,
-            "rarest": rarest,
-            "covered_around": field.share(_seen_around(has, around)),
-            "next_to": np.maximum(_at(blend, around[-1]), _at(blend, around[1])),
-            "session": best[field.sessions] * min(1.0, len(columns) / MANY),
-            "other_speaker": _other_speaker(columns, question.people, names),
-            "mentioned": np.asarray(field.impacts[~field.bare] > 0).any(axis=0)
-            * np.ones(len(words)),
-            "time": np.array([question.when.fits(at.date()) for at in columns.said_at])
-            if question.when
-            else np.zeros(len(columns)),
-            "latest": _latest(columns) if question.wants_latest else np.zeros(len(columns)),
-            "meaning_of_message": meaning * message,
-            "covered_of_message": covered * message,
-            "rarest_of_message": rarest * message,
-        },
-        question.told,
-        np.array([float(question.asks_fact and kind == MemoryType.RULE) for kind in columns.kinds]),
-        question.is_read_by_words,
-    )
+    by_name |= {f"{name}_of_message": by_name[name] * message for name in _OF_MESSAGE}
+    rules = [float(question.asks_fact and kind == MemoryType.RULE) for kind in columns.kinds]
+    return Signals(field, by_name, question.told, np.array(rules), question.is_read_by_words)
 
 
-def _spread(values: Numbers) -> Numbers:
-    """How near each comes to the highest, as 1; the lowest is 0, unless it too is near."""
-    low, high = values.min(initial=1.0), values.max(initial=-1.0)
-    return np.asarray(1 - (high - values) / max(high - low, _LEAST_RANGE))
-
-
-def _neighbours(columns: CandidateColumns) -> dict[int, NDArray[np.intp]]:
-    """For each distance in a session, which candidate stands there; -1 where none does."""
+def _around(
+    columns: CandidateColumns, has: NDArray[np.bool_], blend: Numbers
+) -> tuple[NDArray[np.bool_], Numbers]:
+    """Return which words stand within two places in a session, and the best blend next to each."""
     where = list(zip(columns.session_ids, columns.places, strict=True))
     numbers: dict[tuple[UUID | None, int], int] = {
         (session, place): number
         for number, (session, place) in enumerate(where)
         if session is not None and place is not None
     }
-    if not numbers:
-        return dict.fromkeys((-2, -1, 1, 2), np.full(len(where), -1))
-    return {
-        step: np.array(
-            [numbers.get((session, (place or 0) + step), -1) for session, place in where],
-            dtype=np.intp,
-        )
-        for step in (-2, -1, 1, 2)
-    }
-
-
-def _at(values: Numbers, places: NDArray[np.intp]) -> Numbers:
-    return np.where(places >= 0, values[places], 0.0)
-
-
-def _seen_around(
-    has: NDArray[np.bool_], around: Mapping[int, NDArray[np.intp]]
-) -> NDArray[np.bool_]:
-    """Which words stand in a candidate or within two places of it."""
-    seen = has.copy()
-    for places in around.values():
-        seen |= has[:, places] & (places >= 0)
-    return seen
+    seen, next_to = has.copy(), np.zeros(len(where))
+    for step in (-2, -1, 1, 2):
+        beside = [numbers.get((session, (place or 0) + step), -1) for session, place in where]
+        at = np.array(beside, dtype=np.intp)
+        seen |= has[:, at] & (at >= 0)
+        if abs(step) == 1:
+            next_to = np.maximum(next_to, np.where(at >= 0, blend[at], 0.0))
+    return seen, next_to
 
 
 def _other_speaker(columns: CandidateColumns, people: Set[str], names: Set[str]) -> Numbers:
     """1 for what somebody said whom the question does not name, while it names others."""
-    if not people:
-        return np.zeros(len(columns))
     authors = [set((author or "").lower().split()) for author in columns.authors]
     return np.array([float(bool(one & names) and not one & people) for one in authors])
 

@@ -191,14 +191,14 @@ def _impacts(row: Row) -> Numbers:
 
 def _revived(told: Mapping[str, Any]) -> dict[str, Any]:
     """A row that came as JSON with its instants, ids and floats as the driver would give them."""
-    return {name: _value(name, value) for name, value in told.items()}
-
-
-def _value(name: str, value: Any) -> Any:
-    if value is None:
-        return None
-    if name.endswith("_at") or name in ("valid_from", "valid_to"):
-        return datetime.fromisoformat(value)
-    if name == "id" or (name.endswith("_id") and name != "tenant_id"):
-        return UUID(value)
-    return float(value) if name in _FLOATS else value
+    row = dict(told)
+    for name, value in told.items():
+        if value is None:
+            continue
+        if name.endswith("_at") or name in ("valid_from", "valid_to"):
+            row[name] = datetime.fromisoformat(value)
+        elif name == "id" or (name.endswith("_id") and name != "tenant_id"):
+            row[name] = UUID(value)
+        elif name in _FLOATS:
+            row[name] = float(value)
+    return row
