@@ -54,7 +54,7 @@ BY_OWNER = {f"auth.token_database.{name}" for name in ("all", "add", "revoke")}
 UNORDERED = {
     "db.replicas.primary": "one row",
     "db.replicas.replica": "one row",
-    "memory.store.locks.take_turns": "returns nothing; its subquery gives the locks their order",
+    "db.postgres.lock_names": "returns nothing; its subquery gives the locks their order",
     "notebook.store.count_file": "one row",
     "notebook.store.count_notes": "one row",
 }

@@ -17,9 +17,11 @@ from butlers.db import address
 from butlers.db.driver_errors import replica_errors, translated_errors
 from butlers.db.pool import ConnectionPool, Isolation, PoolLimits, PoolTarget
 from butlers.db.primary_connector import connect, connected
-from butlers.db.queries import NamedQuery
+from butlers.db.queries import NamedQuery, load
 from butlers.db.replicas import Replica, Replicas
 from butlers.db.tenant_proof import ACT, READS_REPLICAS, TENANTS, Keys, fit_keys, is_pooled, unbind
+
+_SQL = load(__file__)
 
 # asyncpg's records, of which only the mapping from column to value is used.
 Row: TypeAlias = Mapping[str, Any]
@@ -64,6 +66,11 @@ class Transaction:
         """Run for its effect; return how many rows it touched."""
         status = await self._connection.execute(*self._bound(query, values))
         return int(status.rsplit(" ", 1)[-1])
+
+    async def lock_names(self, subject: str, *names: str) -> None:
+        """Lock names of the tenant, each of one subject, until the transaction ends."""
+        whole = ["\x1f".join((f"butlers.{subject}", self.tenant_id, name)) for name in names]
+        await self.fetch(_SQL["lock_names"], names=whole)
 
     def _bound(self, query: NamedQuery, values: dict[str, Any]) -> tuple[Any, ...]:
         """Return the statement and its arguments; a caller may not name another tenant."""

@@ -20,7 +20,6 @@ from butlers.memory.model import Event, EventType, NewFact, Provenance, Trust, V
 from butlers.memory.policy import naming
 from butlers.memory.store import entities
 from butlers.memory.store.events import Transition
-from butlers.memory.store.locks import lock_names
 
 # How many facts are linked at once; the others follow with the next fact that is stored.
 MOST_ADOPTED = 2_000
@@ -99,7 +98,7 @@ async def hold_all(tx: Transaction, facts: Sequence[NewFact]) -> list[NewFact]:
 
 async def hold_names(tx: Transaction, names: Iterable[str]) -> None:
     """Lock names: nobody else gives them to an entity or a fact until the transaction ends."""
-    await lock_names(tx, "name", *(name.lower() for name in names))
+    await tx.lock_names("name", *(name.lower() for name in names))
 
 
 async def adopt_named(work: UnitOfWork, entity_id: UUID, names: Sequence[str]) -> None:

@@ -19,7 +19,6 @@ from butlers.memory.policy.trust import excerpt_of
 from butlers.memory.policy.validity import Window, room
 from butlers.memory.store import episodes, facts, retention, rules
 from butlers.memory.store.facts import FactKey
-from butlers.memory.store.locks import lock_names
 
 _PAST = (Validity.SUPERSEDED, Validity.EXPIRED, Validity.QUARANTINED)
 
@@ -143,7 +142,7 @@ async def _restore_binned(
 ) -> Event | None:
     """Take an episode out of the bin; None if somebody else did so meanwhile. Locks it."""
     tx, until = work.tx, work.now + timedelta(days=work.settings.episodes.default_ttl_days)
-    await lock_names(tx, "bin", str(episode_id))
+    await tx.lock_names("bin", str(episode_id))
     if await retention.get_binned_content(tx, id=episode_id) is None:
         return None
     columns = {"expires_at": until, **embedding.columns(text)}

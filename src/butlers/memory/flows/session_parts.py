@@ -28,7 +28,6 @@ from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.records import INPUT
 from butlers.memory.store import episodes, facts, memories, rules
 from butlers.memory.store.facts import FactKey
-from butlers.memory.store.locks import lock_names
 
 Candidate = NewFact | NewRule
 
@@ -79,7 +78,7 @@ async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | N
     vector, *vectors = await memory.embed(texts, lineage)
     lineage = replace(lineage, request_id=session_key(new.session))
     async with memory.begin(lineage) as work:
-        await lock_names(work.tx, "session", new.session)
+        await work.tx.lock_names("session", new.session)
         if await _last_part(work.tx, new.session) != new.after:
             return None
         stored = await _store_episode(work, new, episode, vector)
@@ -129,7 +128,7 @@ async def _store_candidates(
 ) -> None:
     drawn = [(replace(one, source_episode_id=part.episode_id), at) for one, at in candidates]
     # Locked before any is stored: of two sessions at once neither waits for what it keeps back.
-    await lock_names(work.tx, "candidates", work.memory.butler)
+    await work.tx.lock_names("candidates", work.memory.butler)
     linked = iter(await hold_all(work.tx, [one for one, _ in drawn if isinstance(one, NewFact)]))
     drawn = [(next(linked) if isinstance(one, NewFact) else one, at) for one, at in drawn]
     keyed = [_with_keys(one, work.now) for one, _ in drawn if isinstance(one, NewFact)]

@@ -8,7 +8,6 @@ from butlers.db.queries import load
 from butlers.db.statements import FirstRow, FirstValue, Rows, Touched
 from butlers.memory.model import NewFact
 from butlers.memory.store import memories
-from butlers.memory.store.locks import lock_names
 
 _SQL = load(__file__)
 
@@ -54,9 +53,9 @@ async def hold_keys(tx: Transaction, *keys: FactKey) -> None:
         names.append("\x1f".join((key.scope, key.predicate, kind, str(of))))
         # Equal for all keys of one subject, whatever its capitals.
         names.append(f"entity {of}" if key.entity_id else key.subject.casefold())
-    await lock_names(tx, "fact", *names)
+    await tx.lock_names("fact", *names)
 
 
 async def hold_idempotency_keys(tx: Transaction, *keys: str) -> None:
     """Lock idempotency keys of facts until the transaction ends."""
-    await lock_names(tx, "fact.once", *keys)
+    await tx.lock_names("fact.once", *keys)

@@ -17,7 +17,6 @@ from butlers.memory.policy.consolidation import EpisodeToRead, Reach
 from butlers.memory.policy.inputs import checked_id
 from butlers.memory.store import consolidation, retention
 from butlers.memory.store.consolidation import Lease
-from butlers.memory.store.locks import lock_names
 
 ABANDONED = "the run that held this episode ended without settling it"
 TAKEN_OVER = "the episodes changed hands or expired meanwhile; the answer was discarded"
@@ -78,7 +77,7 @@ async def claim(memory: Memory, butler: str, lineage: Lineage, most: ClaimLimits
     """
     now, attempts = memory.now(), limits.CONSOLIDATION_ATTEMPTS
     async with memory.begin(lineage) as work:
-        await lock_names(work.tx, "consolidation", butler)
+        await work.tx.lock_names("consolidation", butler)
         lapsed = await consolidation.abandon(
             work.tx, butler=butler, max_attempts=attempts, reason=ABANDONED, now=now
         )

@@ -21,7 +21,6 @@ from butlers.memory.model import EventType, Lineage, RemovalReason
 from butlers.memory.settings import EpisodesConfig
 from butlers.memory.store import links, retention
 from butlers.memory.store.events import Transition
-from butlers.memory.store.locks import lock_names
 
 BATCH = 500
 """Episodes per transaction; the memories drawn from each are touched with it."""
@@ -82,7 +81,7 @@ async def _repeat(memory: Memory, lineage: Lineage, step: _Step) -> int:
     done = 0
     while True:
         async with memory.begin(lineage) as work:
-            await lock_names(work.tx, "cleanup", "episodes")
+            await work.tx.lock_names("cleanup", "episodes")
             count = await step(work)
         if not count:
             return done
