@@ -38,11 +38,10 @@ def reciprocal_rank_fusion(
     """
     semantic_ranks, keyword_ranks = _ranks(semantic[:limit]), _ranks(keyword[:limit])
     missing = limit + 1
-    ranked = [
-        (id_, semantic_ranks.get(id_, missing), keyword_ranks.get(id_, missing))
-        for id_ in semantic_ranks | keyword_ranks
-    ]
-    fused = [Fused(id_, rrf_score(near, match, k=k), near, match) for id_, near, match in ranked]
+    fused = []
+    for id_ in semantic_ranks | keyword_ranks:
+        near, match = semantic_ranks.get(id_, missing), keyword_ranks.get(id_, missing)
+        fused.append(Fused(id_, rrf_score(near, match, k=k), near, match))
     return sorted(fused, key=lambda one: (-one.rrf_score, one.semantic_rank, one.keyword_rank))
 
 

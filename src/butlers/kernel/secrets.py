@@ -82,8 +82,7 @@ def masked(text: str, mask: str = "", *, name: str | None = None) -> Masked:
     label = "" if name is None else f"{name}: "
     whole, kinds = label + text, list[str]()
     for _ in range(_ROUNDS):
-        spans = _find_secrets(whole, mask)
-        if not spans:
+        if not (spans := _find_secrets(whole, mask)):
             break
         kinds += [kind for *_, kind in spans]
         whole = _replaced(whole, spans, mask)

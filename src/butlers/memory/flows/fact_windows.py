@@ -59,8 +59,7 @@ async def find_placement(
 
     `is_first`: no fact about its subject was stored before its key was locked.
     """
-    wanted = Window(new.valid_from, new.valid_to)
-    about = {"content": new.content, **asdict(FactKey.of(new))}
+    wanted, about = window_of(new), {"content": new.content, **asdict(FactKey.of(new))}
     rows = [] if is_first else await facts.find_active(tx, **about)
     # A current fact leaves no room for superseded or expired ones, of which there may be many.
     if wanted != OPEN or not any(window_of(row).holds(now) for row in rows):

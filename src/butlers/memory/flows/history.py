@@ -32,6 +32,8 @@ SHOWN = 100
 """The maximum number of predecessors, successors and applications of an explanation."""
 
 _CONFIRMED = (EventType.FACT_CONFIRMED, EventType.RULE_CONFIRMED)
+# What is shown of a confirmation, and the column of the event that has it.
+_CONFIRMATION = {"at": "created_at", "by": "actor", "request_id": "request_id"}
 
 
 async def memory_history(
@@ -97,12 +99,11 @@ async def _related(tx: Transaction, ref: MemoryRef, row: Row, then: Then) -> dic
     before = await facts.find_chain(tx, id=ref.id, way=-1, limit=SHOWN)
     after = await facts.find_chain(tx, id=ref.id, way=1, limit=SHOWN)
     confirmed = [event for event in history if event["event_type"] in _CONFIRMED]
-    as_shown = {"at": "created_at", "by": "actor", "request_id": "request_id"}
     return {
         "source_episodes": await _sources(tx, _source_ids(ref, row, history, linked)),
         "replaced": list(map(dict, before)),
         "replaced_by": _recorded_by(after, then, "replaced_at"),
-        "confirmations": [{k: event[v] for k, v in as_shown.items()} for event in confirmed],
+        "confirmations": [{k: e[v] for k, v in _CONFIRMATION.items()} for e in confirmed],
         "applications": [_application(application) for application in applied],
         "links": linked,
     }

@@ -80,8 +80,7 @@ class Evidence:
 
     def holds(self, text: str, share: float = 1.0) -> bool:
         """Whether they have a text's names and numbers, and a share of its other words."""
-        plain = self._without_known_dates(text)
-        named = names(plain)
+        named = names(plain := self._without_known_dates(text))
         words = [word for word in telling(plain) if len(word) > 1]
         exact = [word for word in words if word in named or any(map(str.isdigit, word))]
         others = [word for word in words if word not in exact]
