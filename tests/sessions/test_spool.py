@@ -134,11 +134,14 @@ def test_what_an_agent_writes_later_and_elsewhere_is_held_too(home: Home, transc
 
 
 @pytest.fixture
-def elsewhere() -> Iterator[Path]:
+def elsewhere(tmp_path: Path) -> Iterator[Path]:
     """A directory of another file system, where there is one."""
-    if not os.access("/dev/shm", os.W_OK) or os.stat("/dev/shm").st_dev == os.stat("/tmp").st_dev:
+    own = tmp_path.stat().st_dev
+    others = [path for path in ("/dev/shm", "/tmp", str(HERE)) if os.access(path, os.W_OK)]
+    other = next((path for path in others if os.stat(path).st_dev != own), None)
+    if other is None:
         pytest.skip("there is no second file system here")
-    directory = Path(tempfile.mkdtemp(dir="/dev/shm"))
+    directory = Path(tempfile.mkdtemp(dir=other))
     yield directory
     shutil.rmtree(directory)
 

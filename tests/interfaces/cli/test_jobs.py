@@ -21,6 +21,7 @@ BUTLER = """
 [butler.schedule]
 decay_sweep = { cron = "* * * * * *" }
 episode_cleanup = { cron = "" }
+consolidate = { cron = "0 0 29 2 *" }
 greet = { cron = "0 9 * * 1", prompt = "Greet me" }
 
 [runtime]
