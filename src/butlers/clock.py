@@ -4,6 +4,7 @@ import ctypes
 import os
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -45,12 +46,10 @@ def clock_sources_of(clock: Clock) -> ClockSources:
 
 
 def _boot() -> str:
-    try:
-        # Not by pathlib: the hook program loads this file and must start at once.
-        with open(_BOOT_ID, encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return _PROCESS
+    # Not by pathlib: the hook program loads this file and must start at once.
+    with suppress(OSError), open(_BOOT_ID, encoding="ascii") as file:
+        return file.read().strip()
+    return _PROCESS
 
 
 def _seconds_since_boot() -> float:

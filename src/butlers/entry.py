@@ -13,11 +13,10 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run a command; `butlers mcp` is forwarded before anything else is imported."""
-    if sys.argv[1:2] == ["mcp"] and forward(sys.argv[2:]):
-        return
-    from butlers.interfaces.cli import main as run_command
+    if sys.argv[1:2] != ["mcp"] or not forward(sys.argv[2:]):
+        from butlers.interfaces.cli import main as run_command
 
-    run_command(_pages)
+        run_command(_pages)
 
 
 def _pages(app_state: "AppState") -> "Starlette":

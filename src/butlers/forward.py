@@ -158,11 +158,10 @@ def _number(message: dict[str, Any]) -> str | float | None:
 
 def _message(line: bytes) -> dict[str, Any]:
     """Parse a line; empty if it is no message, which the daemon then refuses."""
-    try:
+    with suppress(ValueError, RecursionError):
         message = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return message if isinstance(message, dict) else {}
+        return message if isinstance(message, dict) else {}
+    return {}
 
 
 def _line(message: dict[str, Any]) -> bytes:

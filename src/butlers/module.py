@@ -110,10 +110,8 @@ class Module(ABC):
     def check_started(self) -> None:
         """Raise Unavailable, with the reason, if it could not start."""
         if self.failure:
-            raise Unavailable(
-                f"butler {self.environment.butler}: module {self.name} failed to start: "
-                f"{self.failure}"
-            )
+            module = f"butler {self.environment.butler}: module {self.name}"
+            raise Unavailable(f"{module} failed to start: {self.failure}")
 
     @abstractmethod
     async def on_startup(self, config: BaseModel | None, database: Database) -> None:

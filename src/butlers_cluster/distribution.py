@@ -191,12 +191,9 @@ async def _alter(owner: asyncpg.Connection, table: str, change: str) -> None:
 
 
 async def _distribute_table(owner: asyncpg.Connection, table: str, tenant_column: str) -> None:
-    await owner.fetchval(
-        "select create_distributed_table($1::text::regclass, $2, colocate_with => $3)",
-        table,
-        tenant_column,
-        "default" if table == _FIRST else _FIRST,
-    )
+    query = "select create_distributed_table($1::text::regclass, $2, colocate_with => $3)"
+    colocate_with = "default" if table == _FIRST else _FIRST
+    await owner.fetchval(query, table, tenant_column, colocate_with)
 
 
 async def _restore_references(

@@ -231,10 +231,9 @@ class _Filling:
 async def _require_same_revision(source: asyncpg.Connection, target: asyncpg.Connection) -> None:
     old, new = await list_revisions(source), await list_revisions(target)
     if old != new:
-        raise Unavailable(
-            f"the database is at revision {', '.join(old)} and this version at {', '.join(new)}; "
-            "bring both to the same with `butlers up`, then run this with --abandon and again"
-        )
+        fault = f"the database is at revision {', '.join(old)} and this version at {', '.join(new)}"
+        remedy = "bring both to the same with `butlers up`, then run this with --abandon and again"
+        raise Unavailable(f"{fault}; {remedy}")
 
 
 def _require_same_tables(old: Sequence[TableCopy], new: Sequence[TableCopy]) -> None:

@@ -95,10 +95,8 @@ class Replication:
 
     async def _page_end(self, table: TableCopy, after: str | None) -> str | None:
         """Return the key of the next page's last row; None for the last page."""
-        end: str | None = await self.source.fetchval(
-            f"{table.select_keys} where {table.between(after, None)} "
-            f"order by {table.order} offset {_PAGE_ROWS - 1} limit 1"
-        )
+        keys = f"{table.select_keys} where {table.between(after, None)} order by {table.order}"
+        end: str | None = await self.source.fetchval(f"{keys} offset {_PAGE_ROWS - 1} limit 1")
         return end
 
     async def _write_page(

@@ -112,12 +112,11 @@ async def _shard_of(owner: asyncpg.Connection, tenant: str) -> asyncpg.Record:
 
 
 async def _find_node(owner: asyncpg.Connection, wanted: str) -> ClusterNode:
-    nodes = await list_nodes(owner)
-    for node in nodes:
-        if str(node) == wanted:
-            return node
-    known = ", ".join(str(node) for node in nodes)
-    raise InvalidInput(f"--node: {wanted!r} is no node of the cluster; its nodes are {known}")
+    nodes = {str(node): node for node in await list_nodes(owner)}
+    if wanted not in nodes:
+        known = ", ".join(nodes)
+        raise InvalidInput(f"--node: {wanted!r} is no node of the cluster; its nodes are {known}")
+    return nodes[wanted]
 
 
 async def _run(owner: asyncpg.Connection, query: str, **values: object) -> None:

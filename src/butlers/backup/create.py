@@ -176,11 +176,7 @@ async def _keep_database(job: _Job, butler: str, dsn: str, is_external: bool) ->
 
 def _off_the_loop(write: Callable[[bytes], None]) -> dump.Write:
     """Write in a thread, so that the event loop does not wait for the disk."""
-
-    async def written(piece: bytes) -> None:
-        await asyncio.to_thread(write, piece)
-
-    return written
+    return lambda piece: asyncio.to_thread(write, piece)
 
 
 def fingerprint(settings: ButlerSettings | None) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import fcntl
 import socket
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -128,12 +128,10 @@ class Backups:
             old.file.unlink(missing_ok=True)
 
     def _is_ours(self, file: Path) -> bool:
-        try:
-            with Archive(file) as archive:
-                origin = (archive.manifest.home, archive.manifest.host)
-        except (ButlersError, OSError):
-            return False
-        return origin == (str(self._home.root), socket.gethostname())
+        with suppress(ButlersError, OSError), Archive(file) as archive:
+            origin = (archive.manifest.home, archive.manifest.host)
+            return origin == (str(self._home.root), socket.gethostname())
+        return False
 
 
 def _made_at(file: Path) -> datetime | None:

@@ -25,10 +25,7 @@ class ConnectionQuota:
         self._opened: set[asyncpg.Connection] = set()
 
     def join(self, pool_min: int, pool_max: int) -> int:
-        """Add a pool and return how many idle connections it keeps open.
-
-        None where all pools together may exceed the limit.
-        """
+        """Add a pool; return its idle connections: 0 if all pools together may exceed the limit."""
         self.wanted += pool_max
         return pool_min if max(self.wanted, self._butlers * pool_max) <= self.limit else 0
 

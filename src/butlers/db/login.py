@@ -91,8 +91,7 @@ async def signs_in(access: Access, database: str) -> bool:
     with translated_errors():
         async with connected(access.owner_dsn) as owner:
             password = (await read_keys(owner)).password()
-    signed_in = address.signed_in(access.owner_dsn, login_of(database), password)
-    return await _can_connect(signed_in)
+    return await _can_connect(address.signed_in(access.owner_dsn, login_of(database), password))
 
 
 async def _can_connect(dsn: str) -> bool:

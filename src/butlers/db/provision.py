@@ -1,5 +1,7 @@
 """Create what a butler's database needs before it can be migrated: role, database, pgvector."""
 
+from contextlib import suppress
+
 import asyncpg
 
 from butlers.db import address, tenant_proof
@@ -103,11 +105,10 @@ async def _close_server(connection: asyncpg.Connection) -> None:
 
 async def can_set_role(connection: asyncpg.Connection) -> bool:
     """Return whether the login may act as the runtime role; only trying shows it everywhere."""
-    try:
+    with suppress(asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError):
         await connection.execute(f"set role {RUNTIME_ROLE}; reset role")
-    except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidParameterValueError):
-        return False
-    return True
+        return True
+    return False
 
 
 async def _create(connection: asyncpg.Connection, statement: str, remedy: str) -> None:

@@ -63,10 +63,9 @@ async def read_keys(owner: asyncpg.Connection) -> Keys:
 async def fit_keys(owner: asyncpg.Connection, *, pooled: bool) -> Keys:
     """Read the keys, and unbind them for good where a pooler is in between."""
     keys = await read_keys(owner)
-    if keys.unbound or not pooled:
-        return keys
-    await unbind(owner)
-    return replace(keys, unbound=True)
+    if pooled and not keys.unbound:
+        await unbind(owner)
+    return replace(keys, unbound=keys.unbound or pooled)
 
 
 async def unbind(owner: asyncpg.Connection) -> None:

@@ -103,8 +103,7 @@ async def _under_lock(dsn: str, branches: Sequence[Branch], targets: Sequence[st
 
 async def _lock_tables(connection: AsyncConnection) -> None:
     """Lock every table for this transaction, all at once and first, so that nothing deadlocks."""
-    tables = (await connection.execute(_TABLES)).scalar()
-    if tables:
+    if tables := (await connection.execute(_TABLES)).scalar():
         await connection.execute(_SHORT_TIMEOUT)
         await connection.execute(text(f"lock table {tables} in access exclusive mode"))
         await connection.execute(_NO_TIMEOUT)

@@ -168,8 +168,7 @@ async def _max_connections(url: str) -> int:
     if not url:
         return MAX_CONNECTIONS
     async with connected(maintenance_url(url)) as connection:
-        query = "select current_setting('max_connections')::integer"
-        return int(await connection.fetchval(query))
+        return int(await connection.fetchval("select current_setting('max_connections')::integer"))
 
 
 _SQL = load(__file__)

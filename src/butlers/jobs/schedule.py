@@ -99,8 +99,7 @@ class Schedule:
         job = self._job(name)
         claim = await self._claim_requested(job)
         await self._run(job, claim)
-        history = await self.history([name], KEPT_RUNS)
-        return next(run for run in history if run.id == claim.id)
+        return next(run for run in await self.history([name], KEPT_RUNS) if run.id == claim.id)
 
     async def plan(self) -> list[Planned]:
         """List every job with its next and its last run."""

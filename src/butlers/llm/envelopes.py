@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import suppress
 from typing import Any, NoReturn
 
 MAX_COUNT = 2**53
@@ -10,11 +11,10 @@ MAX_COUNT = 2**53
 
 def parse_object(text: str) -> dict[str, Any] | None:
     """Parse a JSON object; None where the text is none."""
-    try:
+    with suppress(ValueError, RecursionError):
         value = json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+        return value if isinstance(value, dict) else None
+    return None
 
 
 def json_text(value: object) -> str:

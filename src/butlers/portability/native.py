@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -144,11 +145,10 @@ def _check_row(
 
 def _has_id(row: Mapping[str, Any]) -> bool:
     id = next((row[name] for name in ("id", "episode_id", "source_id") if name in row), None)
-    try:
+    with suppress(ValueError):
         UUID(str(id))
-    except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _check_end(number: int, end: Mapping[str, Any] | None, digest: str) -> None:

@@ -161,12 +161,8 @@ def _drop(settings: Any, name: str, key: str) -> None:
 
 
 def _handlers(groups: Any) -> list[Any]:
-    return [
-        handler
-        for group in groups
-        if isinstance(group, dict) and isinstance(group.get("hooks"), list)
-        for handler in group["hooks"]
-    ]
+    lists = [group.get("hooks") for group in groups if isinstance(group, dict)]
+    return [handler for hooks in lists if isinstance(hooks, list) for handler in hooks]
 
 
 def _remove(groups: Any, connection: Connection) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 RECALLED = "[recalled]"
@@ -97,11 +98,10 @@ def _memories(text: str) -> Iterator[tuple[str, str]]:
 
 def _parsed(text: str) -> Any:
     """Parse a JSON object or list; None for any other text."""
-    try:
+    with suppress(ValueError, RecursionError):
         value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict | list) else None
+        return value if isinstance(value, dict | list) else None
+    return None
 
 
 def _fields(value: Any) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ Hooks run this, so it imports very little.
 
 import os
 import re
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -119,10 +120,9 @@ def _normalised(address: str) -> str:
 
 def _own(kind: str, path: str) -> str:
     """Return a key that stays when a directory is renamed; its path where nothing does."""
-    try:
+    born = 0
+    with suppress(OSError):
         number, born = os.stat(path).st_ino, _born(path)
-    except OSError:
-        born = 0
     return f"{kind}:{number}-{born}" if born else f"{kind}:{path}"
 
 

@@ -185,11 +185,10 @@ def _note_refusal(home: str, entry: dict[str, Any], size: int, ended: bool) -> N
 
 def _size(path: str) -> int | None:
     """Return the size of a regular file; None for anything else."""
-    try:
+    with contextlib.suppress(OSError):
         status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
+        return status.st_size if stat.S_ISREG(status.st_mode) else None
+    return None
 
 
 def _remove(path: str) -> None:

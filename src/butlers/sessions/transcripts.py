@@ -8,6 +8,7 @@ import io
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -71,8 +72,7 @@ class Transcript:
 
     def after(self, instant: str) -> "Transcript":
         """Return what was said after an instant; an agent's answer gets an empty question."""
-        start = bisect_right(self.said, instant, key=lambda utterance: utterance.at)
-        rest = self.said[start:]
+        rest = self.said[bisect_right(self.said, instant, key=lambda utterance: utterance.at) :]
         if instant and rest and rest[0].speaker is Speaker.AGENT:
             rest = [Utterance(Speaker.USER, "", rest[0].at), *rest]
         return Transcript(rest, self.recalled)
@@ -100,11 +100,10 @@ def instant_of(at: str) -> str:
 
 def utc_instant(text: object) -> datetime | None:
     """Parse an instant in ISO 8601; None if it is not one or has no offset."""
-    try:
+    with suppress(ValueError, OverflowError):
         instant = datetime.fromisoformat(str(text))
         return instant.astimezone(UTC) if instant.tzinfo else None
-    except (ValueError, OverflowError):
-        return None
+    return None
 
 
 def own_words(text: str) -> str:

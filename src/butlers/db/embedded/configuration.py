@@ -117,11 +117,10 @@ def memory_bytes() -> int:
 
 def has_shared_memory() -> bool:
     """Return whether /dev/shm is large enough; containers often have little."""
-    try:
+    with suppress(OSError):
         free = os.statvfs(_SHM)
-    except OSError:
-        return False
-    return os.access(_SHM, os.W_OK) and free.f_bavail * free.f_frsize >= _ENOUGH_SHARED_BYTES
+        return os.access(_SHM, os.W_OK) and free.f_bavail * free.f_frsize >= _ENOUGH_SHARED_BYTES
+    return False
 
 
 def _limits() -> Iterator[int]:

@@ -127,9 +127,8 @@ class DataDirectory:
         """Ask the server of this directory; a copied pid file is that of another."""
         if listed is None or listed.data != self.data or listed.socket_directory is None:
             return SocketReply.SILENCE
-        if not self._account.owns_alone(listed.socket_directory):
-            return SocketReply.SILENCE
-        return ask(listed.socket_directory)
+        is_ours = self._account.owns_alone(listed.socket_directory)
+        return ask(listed.socket_directory) if is_ours else SocketReply.SILENCE
 
     def _require_same_major(self) -> None:
         found, ours = (self.data / "PG_VERSION").read_text().strip(), self._binaries.major
@@ -213,11 +212,8 @@ class DataDirectory:
 
     def _pg_ctl(self, arguments: list[str], log: IO[bytes]) -> subprocess.CompletedProcess[bytes]:
         # The directory goes by environment: pg_ctl would hand an argument through a shell.
-        return self._account.run(
-            [self._binaries.directory / "pg_ctl", *arguments],
-            output=log,
-            environment={"PGDATA": str(self.data)},
-        )
+        command: list[str | Path] = [self._binaries.directory / "pg_ctl", *arguments]
+        return self._account.run(command, output=log, environment={"PGDATA": str(self.data)})
 
     def _unresponsive(
         self, answer: SocketReply, listed: PidFile | None, waited: float

@@ -98,10 +98,9 @@ def _show(line: str, as_json: bool) -> None:
 
 def _fields(line: str) -> dict[str, Any]:
     """Parse a line; one that is not JSON becomes an event without a time."""
-    try:
+    fields = None
+    with suppress(ValueError):
         fields = json.loads(line)
-    except ValueError:
-        fields = None
     return fields if isinstance(fields, dict) else {"event": line}
 
 

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
@@ -171,7 +171,6 @@ async def _store_lines(
 def _parsed(line: bytes) -> Any:
     """Parse a line; one that is not JSON stays text, which the operation refuses by its number."""
     text = line.decode("utf-8", "replace").strip()
-    try:
+    with suppress(ValueError, RecursionError):
         return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    return text

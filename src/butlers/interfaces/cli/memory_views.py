@@ -81,8 +81,7 @@ def _counts(counts: Mapping[str, Row], _: Row) -> None:
 def _consolidation(report: Row, given: Row) -> None:
     if report["dry_run"]:
         waiting = f"nothing consolidated, {report['episodes_processed']} waiting"
-        remedy = "no language model is configured; set runtime.kind in butler.toml"
-        show_line(f"{waiting}: {remedy}")
+        show_line(f"{waiting}: no language model is configured; set runtime.kind in butler.toml")
     else:
         _anything(report, given)
 
@@ -109,9 +108,8 @@ def _rows(if_empty: str, *columns: str) -> View:
         if not rows:
             show_line(if_empty)
             return
-        titles = [name.replace("_", " ") for name in columns]
         cells = [[_cell(name, row.get(name)) for name in columns] for row in rows]
-        show_table(titles, cells, wraps=("content",))
+        show_table([name.replace("_", " ") for name in columns], cells, wraps=("content",))
 
     return show
 

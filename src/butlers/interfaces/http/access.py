@@ -87,9 +87,8 @@ class ButlerAccess:
         """Run an operation for the caller; NotFound if the butler does not have the module."""
         if not self.butler.settings.is_enabled(module):
             raise NotFound(f"butler {self.butler.name} does not have the {module} module")
-        return await self.butler.module(module).call(
-            operation, self.caller, params, self.request_id
-        )
+        enabled = self.butler.module(module)
+        return await enabled.call(operation, self.caller, params, self.request_id)
 
     async def ask(self, operation: Operation, **params: Any) -> Any:
         """Run a memory operation for the caller, with full detail."""

@@ -38,11 +38,9 @@ def visible(text: str) -> str:
 
 def finalized(value: Any) -> Any:
     """Prepare a value for a template: hidden characters visible, None empty."""
-    if value is None:
-        return ""
     if isinstance(value, str) and not isinstance(value, Markup):
         return visible(value)
-    return value
+    return "" if value is None else value
 
 
 def cut(text: str, length: int) -> str:

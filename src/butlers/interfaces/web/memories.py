@@ -163,9 +163,8 @@ async def harmful(visit: ButlerSending, rule_id: UUID) -> Response:
 async def correct(visit: ButlerSending, fact_id: UUID) -> Response:
     """Correct a fact: a new one supersedes it."""
     fields = {key: visit.form.optional(key) for key in ("permanence", "importance")}
-    fact = await visit.ask(
-        storage.correct, fact_id=fact_id, content=visit.form["content"], **fields
-    )
+    fields["content"] = visit.form["content"]
+    fact = await visit.ask(storage.correct, fact_id=fact_id, **fields)
     return go_to(f"{visit.home}/facts/{fact['id']}?done=corrected")
 
 

@@ -21,10 +21,9 @@ def drawing(width: float, height: float, label: str, kind: str) -> Element:
 def add(parent: Element, name: str, kind: str = "", **attributes: float | str) -> Element:
     """Add an element; `kind` is its class, and underscores in names become hyphens."""
     written = {key.replace("_", "-"): _value(value) for key, value in attributes.items()}
-    child = ElementTree.SubElement(parent, name, written)
     if kind:
-        child.set("class", kind)
-    return child
+        written["class"] = kind
+    return ElementTree.SubElement(parent, name, written)
 
 
 def write(parent: Element, text: str, x: float, y: float, kind: str) -> Element:

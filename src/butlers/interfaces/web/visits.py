@@ -87,9 +87,7 @@ def visit_or_none(request: Request) -> Visit | None:
     """Return the visit, or None if nobody is signed in."""
     sessions = sessions_of(request)
     session, visitor = sessions.session(request), sessions.visitor(request)
-    if session is None or visitor is None:
-        return None
-    return Visit(request, session, visitor)
+    return None if session is None or visitor is None else Visit(request, session, visitor)
 
 
 async def visit_of_request(request: Request) -> Visit:

@@ -18,10 +18,8 @@ async def is_more_trusted(tx: Transaction, ref: MemoryRef, than: Trust) -> bool:
 async def refuse_more_trusted(work: UnitOfWork, ref: MemoryRef, what: str) -> None:
     """Raise Conflict if a memory is more trusted than the caller."""
     if await is_more_trusted(work.tx, ref, work.lineage.trust):
-        raise Conflict(
-            f"{ref.type} {ref.id} comes from a more trusted source, so this caller may not {what} "
-            "it; ask the operator of the home"
-        )
+        why = f"{ref.type} {ref.id} comes from a more trusted source"
+        raise Conflict(f"{why}, so this caller may not {what} it; ask the operator of the home")
 
 
 def must_be_trusted(lineage: Lineage, what: str) -> None:

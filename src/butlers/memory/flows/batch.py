@@ -150,9 +150,8 @@ async def _store_together(memory: Memory, some: list[_Ready], lineage: Lineage) 
 
 async def _hold_keys(tx: Transaction, new: Sequence[NewFact]) -> None:
     """Lock the keys of all facts at once, so that two batches cannot wait for each other."""
-    once = [one.idempotency_key for one in new if one.idempotency_key is not None]
-    if once:
-        await facts.hold_idempotency_keys(tx, *once)
+    if keys := [fact.idempotency_key for fact in new if fact.idempotency_key is not None]:
+        await facts.hold_idempotency_keys(tx, *keys)
     if new:
         await facts.hold_keys(tx, *map(FactKey.of, await hold_all(tx, new)))
 

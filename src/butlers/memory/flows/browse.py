@@ -200,10 +200,8 @@ def _checked(name: str, value: str | UUID, words: Mapping[str, type[StrEnum]]) -
 
 def _aware(field: str, value: datetime | None) -> datetime | None:
     if value is not None and value.tzinfo is None:
-        raise InvalidInput(
-            f"{field}: found {value.isoformat()}; valid is a time with its offset, such as "
-            "2026-01-31T12:00:00Z"
-        )
+        valid = "a time with its offset, such as 2026-01-31T12:00:00Z"
+        raise InvalidInput(f"{field}: found {value.isoformat()}; valid is {valid}")
     return value
 
 
@@ -262,8 +260,7 @@ MAX_DAYS = 366
 
 async def memory_timeline(memory: Memory, days: int, lineage: Lineage) -> TimelineCounts:
     """Count facts and episodes for each of the last days, including today, in UTC."""
-    inputs.checked_limit(days, MAX_DAYS)
-    shown = days_until(memory.now().date(), days + 1)
+    shown = days_until(memory.now().date(), inputs.checked_limit(days, MAX_DAYS) + 1)
     async with memory.transaction(lineage) as tx:
         moves = await events.find_moves(tx, first_day=shown[0], last_day=shown[-1])
     return timeline(shown, moves)

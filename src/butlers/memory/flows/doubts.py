@@ -33,8 +33,7 @@ async def list_doubts(memory: Memory, limit: int, lineage: Lineage) -> list[dict
     """List memories in doubt, newest first, each with what it depends on that is not current."""
     async with memory.transaction(lineage) as tx:
         rows = await links.find_doubted(tx, now=memory.now(), limit=limit, excerpt=EXCERPT)
-        ids = {id for row in rows for id in row["in_doubt"]}
-        grounds = await grounds_in(tx, ids, memory.now())
+        grounds = await grounds_in(tx, {id for row in rows for id in row["in_doubt"]}, memory.now())
     return [as_json({**row, "because": [grounds[id] for id in row["in_doubt"]]}) for row in rows]
 
 

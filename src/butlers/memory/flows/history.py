@@ -46,12 +46,10 @@ async def memory_history(
     return [as_json(row) for row in _recorded_by(rows, then)]
 
 
-async def stored_by(
-    memory: Memory, actor: str, since: datetime, lineage: Lineage, limit: int = SHOWN
-) -> list[UUID]:
+async def stored_by(memory: Memory, actor: str, since: datetime, lineage: Lineage) -> list[UUID]:
     """List the ids of what an actor has stored since a time, oldest first."""
     async with memory.transaction(lineage) as tx:
-        rows = await events.find_stored_by(tx, actor=actor, since=since, limit=limit)
+        rows = await events.find_stored_by(tx, actor=actor, since=since, limit=SHOWN)
     return [row["memory_id"] for row in rows]
 
 

@@ -152,8 +152,7 @@ async def decide_in(work: UnitOfWork, id: UUID, how: EventType, **led_to: str) -
     now, by = work.now, work.lineage.actor
     status = ProposalStatus(how.removeprefix("proposal_"))
     await proposals.decide(work.tx, id=id, status=status, now=now, decided_by=by)
-    payload = {"from": ProposalStatus.WAITING, "to": status, **led_to}
-    await work.record(Event(how, id, payload), now)
+    await work.record(Event(how, id, {"from": ProposalStatus.WAITING, "to": status, **led_to}), now)
 
 
 def proposed_values(new: NewFact | NewRule) -> dict[str, Any]:

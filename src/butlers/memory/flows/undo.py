@@ -77,9 +77,7 @@ async def _vectors(memory: Memory, source: UndoSource, lineage: Lineage) -> dict
 
 
 async def _forget(work: UndoContext, plan: UndoPlan) -> None:
-    for row in plan.taken:
-        if row["state"] in GONE:
-            continue
+    for row in [row for row in plan.taken if row["state"] not in GONE]:
         forgotten = await forget_in(work.tx, _ref(row), work.now)
         if forgotten is not None:
             await work.record_undo(forgotten.type, row["id"], forgotten.payload)

@@ -21,6 +21,7 @@ DECAY_RATES = {
     Permanence.EPHEMERAL: 0.1,
 }
 """The decay rate per day of each permanence."""
+_CURVE_POINTS = 25
 
 
 def effective_confidence(
@@ -76,10 +77,8 @@ class Waning:
         except OverflowError:  # later than any calendar goes
             return None
 
-    def curve(
-        self, start: datetime, end: datetime, points: int = 25
-    ) -> list[tuple[datetime, float]]:
+    def curve(self, start: datetime, end: datetime) -> list[tuple[datetime, float]]:
         """Return the confidence at evenly spaced times from start to end, both included."""
-        span, steps = end - start, points - 1
-        instants = [start + span * number / steps for number in range(points)]
+        span, steps = end - start, _CURVE_POINTS - 1
+        instants = [start + span * number / steps for number in range(_CURVE_POINTS)]
         return [(at, self.left_at(at)) for at in instants]

@@ -75,8 +75,7 @@ class Evidence:
         words = [word for word in telling(subject) if len(word) > 1]
         if words or not subject:
             return all(map(self.says_exactly, words))
-        texts = (text for episode in self.episodes for text in _heard(episode))
-        return any(folded(subject) in text for text in texts)
+        return any(folded(subject) in text for episode in self.episodes for text in _heard(episode))
 
     def holds(self, text: str, share: float = 1.0) -> bool:
         """Whether they have a text's names and numbers, and a share of its other words."""

@@ -133,11 +133,10 @@ class _Reader:
 
     def new_fact(self, entry: Any) -> NewFactEntry:
         fields = _fields(entry)
-        return NewFactEntry(
-            **self._fact(fields),
-            entity_id=self.shown.get(_number(fields.get("entity_id"))),
-            depends_on=self.identifiers(fields, "depends_on"),
-        )
+        values = self._fact(fields)
+        entity_id = self.shown.get(_number(fields.get("entity_id")))
+        grounds = self.identifiers(fields, "depends_on")
+        return NewFactEntry(**values, entity_id=entity_id, depends_on=grounds)
 
     def updated_fact(self, entry: Any) -> UpdatedFactEntry:
         fields = _fields(entry)
@@ -232,12 +231,10 @@ def _window(fields: Mapping[str, Any]) -> Window:
 
 
 def _midnight(value: Any) -> datetime | None:
-    if not isinstance(value, str):
-        return None
-    try:
-        return datetime.combine(date.fromisoformat(value.strip()[:10]), time(), UTC)
-    except ValueError:
-        return None
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return datetime.combine(date.fromisoformat(value.strip()[:10]), time(), UTC)
+    return None
 
 
 def _tags(fields: Mapping[str, Any]) -> tuple[str, ...] | None:

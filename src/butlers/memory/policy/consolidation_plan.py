@@ -108,11 +108,8 @@ class EpisodeBatch:
 
     def supporting(self, content: str, subject: str = "") -> tuple[UUID, ...]:
         """Return the episodes that each by itself say something of this."""
-        return tuple(
-            evidence.episodes[0].id
-            for evidence in self._each
-            if supports(evidence, content, subject)
-        )
+        fitting = [each for each in self._each if supports(each, content, subject)]
+        return tuple(evidence.episodes[0].id for evidence in fitting)
 
     def cited(self, named: Sequence[UUID], content: str, subject: str = "") -> tuple[UUID, ...]:
         """Return the episodes that an entry names, or else those that say something of it."""

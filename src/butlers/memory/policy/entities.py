@@ -91,9 +91,8 @@ def _size(metadata: Mapping[str, Any]) -> int:
     try:
         return len(json.dumps(metadata, ensure_ascii=False, allow_nan=False).encode())
     except ValueError:
-        raise InvalidInput(
-            "metadata: found a number that JSON cannot hold; valid are finite numbers"
-        ) from None
+        fault = "metadata: found a number that JSON cannot hold; valid are finite numbers"
+        raise InvalidInput(fault) from None
 
 
 Row = Mapping[str, Any]

@@ -121,8 +121,7 @@ def _head_last(given: list[str], telling: list[str]) -> list[str]:
     if "of" not in given[1:]:
         return telling
     place = given.index("of", 1)
-    moved = (*given[place + 1 :], *given[:place])
-    return [word for word in moved if word in telling] or telling
+    return [word for word in (*given[place + 1 :], *given[:place]) if word in telling] or telling
 
 
 @lru_cache(maxsize=4096)

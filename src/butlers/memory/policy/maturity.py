@@ -187,8 +187,6 @@ def _demoted(rule: RuleState, settings: RulesConfig) -> Maturity:
 
 def _is_harmful(rule: RuleState, settings: RulesConfig) -> bool:
     limit = settings.harmful_to_antipattern
-    return (
-        rule.maturity is not Maturity.ANTI_PATTERN
-        and rule.harmful_count >= limit.min_harmful
-        and rule.effectiveness_score < limit.max_effectiveness
-    )
+    harms_often = rule.harmful_count >= limit.min_harmful
+    helps_seldom = rule.effectiveness_score < limit.max_effectiveness
+    return harms_often and helps_seldom and rule.maturity is not Maturity.ANTI_PATTERN

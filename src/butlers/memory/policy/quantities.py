@@ -76,8 +76,7 @@ class Quantities:
     def differ_from(self, other: "Quantities") -> str | None:
         """Return the kind of which both give different values, or None."""
         for kind, values in self.values.items():
-            theirs = other.values.get(kind)
-            if theirs is not None and not values & theirs:
+            if kind in other.values and not values & other.values[kind]:
                 return kind
         return "number" if self._only_bare_differ(other) else None
 

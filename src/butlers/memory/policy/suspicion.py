@@ -53,6 +53,7 @@ _SPACED = re.compile(r"(?<!\w)(?:\w[ .*_-]){2,}\w(?!\w)")
 _FIGURED = re.compile(r"(?=\w*\d)(?=\w*[a-z]{2})\w{5,}")
 _FIGURES = str.maketrans("013457", "oieast")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
+_LINE_BREAK = re.compile("[\u2028\u2029\u0085]")
 _MIXED = re.compile(r"[^\W\d_]+")
 _LOOKALIKES = str.maketrans("авекмнорстухіјѕԁһӏαεικνορτυχ", "abekmhopctyxijsdhlaeiknoptux")
 
@@ -110,8 +111,7 @@ def _plain(text: str) -> str:
     if text.isascii():
         return text.lower()
     seen = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
-    lines = seen.replace("\u2028", "\n").replace("\u2029", "\n").replace("\u0085", "\n")
-    return _MIXED.sub(_of_one_script, folded(lines))
+    return _MIXED.sub(_of_one_script, folded(_LINE_BREAK.sub("\n", seen)))
 
 
 def _of_one_script(word: re.Match[str]) -> str:

@@ -39,9 +39,8 @@ def excerpt_of(row: Row) -> dict[str, Any]:
     """Return a memory's type, id and the beginning of what it says."""
     about = " ".join(str(row[name]) for name in ("subject", "predicate") if row.get(name))
     says = one_line(f"{about}: {row['content']}" if about else str(row["content"]))
-    if len(says) > _MAX_EXCERPT:
-        says = f"{says[:_MAX_EXCERPT].rstrip()}…"
-    return {"memory_type": row["memory_type"], "id": row["id"], "says": says}
+    cut = says if len(says) <= _MAX_EXCERPT else f"{says[:_MAX_EXCERPT].rstrip()}…"
+    return {"memory_type": row["memory_type"], "id": row["id"], "says": cut}
 
 
 def provenance(new: New, lineage: Lineage, source: Row | None = None) -> Provenance:

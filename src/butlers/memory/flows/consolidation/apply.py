@@ -47,6 +47,7 @@ from butlers.memory.store.events import Transition
 from butlers.memory.store.facts import FactKey
 
 _log = structlog.get_logger(__name__)
+_CIRCUMSTANCES = ("session_id", "place", "author", "said_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +215,7 @@ async def _with_circumstances(tx: Transaction, new: NewFact) -> NewFact:
     if new.source_episode_id is None:
         return new
     source = await episodes.get_source(tx, id=new.source_episode_id) or {}
-    circumstances = ("session_id", "place", "author", "said_at")
-    return replace(new, **{name: source[name] for name in circumstances if name in source})
+    return replace(new, **{name: source[name] for name in _CIRCUMSTANCES if name in source})
 
 
 def _check_replaceable(

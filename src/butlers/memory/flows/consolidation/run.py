@@ -205,8 +205,7 @@ class _Run:
     """One run, with the reports of each tenant."""
 
     def __init__(self, memory: Memory, model: LanguageModel) -> None:
-        self._memory = memory
-        self._model = model
+        self._memory, self._model = memory, model
         self._ends_at = memory.now() + timedelta(minutes=limits.CONSOLIDATION_MINUTES)
         self._reports: dict[str, list[ConsolidationReport]] = {}
         self._finished: set[tuple[str, str]] = set()

@@ -168,10 +168,8 @@ async def _keep_batch(
 
 async def _newest_beyond(tx: Transaction) -> dict[str, Any]:
     """Find the newest episode beyond the limits, if there is one."""
-    most_bytes = limits.MAX_UNREAD_MB * _MEGABYTE
-    row = await retention.get_newest_beyond(
-        tx, max_unread=limits.MAX_UNREAD_EPISODES, max_bytes=most_bytes
-    )
+    most, most_bytes = limits.MAX_UNREAD_EPISODES, limits.MAX_UNREAD_MB * _MEGABYTE
+    row = await retention.get_newest_beyond(tx, max_unread=most, max_bytes=most_bytes)
     return {"beyond_at": row and row["created_at"], "beyond_id": row and row["id"]}
 
 
