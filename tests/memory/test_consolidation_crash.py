@@ -120,7 +120,7 @@ async def test_a_kill_at_any_step_loses_and_doubles_nothing(memory, lineage, own
     episodes = await seed(memory, lineage, owner)
     steps = int(doomed.run(0, clock.now))
     await completed_once(owner, episodes)
-    assert steps >= 40
+    assert steps > 40
     crashes = Counter()
     for step in steps_to_die_at(steps):
         episodes = await seed(memory, lineage, owner)
@@ -146,7 +146,7 @@ async def test_an_agent_killed_at_any_step_loses_and_doubles_nothing(
     episodes = await seed(memory, lineage, owner)
     steps = int(doomed_agent.run(0, clock.now))
     await completed_once(owner, episodes)
-    assert steps >= 40
+    assert steps > 40
     crashes = Counter()
     for step in steps_to_die_at(steps):
         episodes = await seed(memory, lineage, owner)

@@ -3,9 +3,9 @@
 The class says what a call returns; the transaction adds `tenant_id`.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from butlers.db.postgres import Row, Transaction
 from butlers.db.queries import NamedQuery
@@ -18,22 +18,24 @@ class Statement(Generic[T]):
     """A statement to call with a transaction and values."""
 
     query: NamedQuery
-    run: ClassVar[Callable[..., Coroutine[Any, Any, Any]]]
+    method: ClassVar[str]
+    """The method of a transaction that runs it."""
 
     def __call__(self, tx: Transaction, /, **values: object) -> Coroutine[Any, Any, T]:
-        return type(self).run(tx, self.query, **values)
+        result = getattr(tx, self.method)(self.query, **values)
+        return cast(Coroutine[Any, Any, T], result)
 
 
 class Rows(Statement[list[Row]]):
     """Returns every row."""
 
-    run = Transaction.fetch
+    method = "fetch"
 
 
 class FirstRow(Statement[Row | None]):
     """Returns the first row, or None."""
 
-    run = Transaction.fetch_one
+    method = "fetch_one"
 
 
 class OnlyRow(Statement[Row]):
@@ -48,16 +50,16 @@ class OnlyRow(Statement[Row]):
 class FirstValue(Statement[T | None]):
     """Returns the first column of the first row, or None: `FirstValue[str](SQL["retract"])`."""
 
-    run = Transaction.fetch_value
+    method = "fetch_value"
 
 
 class OnlyValue(Statement[T]):
     """Returns the one column of a statement that always has one row."""
 
-    run = Transaction.fetch_value
+    method = "fetch_value"
 
 
 class Touched(Statement[int]):
     """Returns how many rows were touched."""
 
-    run = Transaction.execute
+    method = "execute"
