@@ -160,14 +160,24 @@ async def test_a_store_that_was_used_and_left_alone_for_a_month_still_knows_what
         assert await recalled(real, text, lineage) == []
 
 
-@pytest.mark.contract("L27")
-async def test_the_nearest_is_named_on_request_and_not_counted(real, lived, lineage, owner):
-    [nearest] = await recall.recall(real, CandidateQuery(FOREIGN[0]), 10, lineage, nearest=True)
-    assert nearest.parts.relevance == 0.0
+@pytest.mark.contract("L27", "L50")
+async def test_the_nearest_are_named_on_request_as_unsure_and_not_counted(
+    real, lived, lineage, owner, monkeypatch
+):
+    """Two of a small store, one of any other; a context has none of them."""
+    query = CandidateQuery(FOREIGN[0])
+    two = await recall.recall(real, query, 10, lineage, nearest=True)
+    monkeypatch.setattr(recall, "SMALL_STORE", 1)
+    [nearest] = await recall.recall(real, query, 10, lineage, nearest=True)
+    assert (len(two), nearest.ref) == (2, two[0].ref)
+    assert all(one.parts.relevance == 0.0 and one.as_dict()["unsure"] for one in (*two, nearest))
+    wanted = context.ContextQuery(FOREIGN[0], standing=False)
+    built = await context.build_context(real, wanted, lineage)
+    assert not any(one.row["content"] in built.text for one in two)
     await real.uses.settle_all()
     assert await owner.fetchval("select sum(reference_count) from facts") == 0
     answering = await recall.recall(real, CandidateQuery(lived[0]), 10, lineage, nearest=True)
-    assert all(one.parts.relevance > 0 for one in answering)
+    assert all(one.parts.relevance > 0 and not one.unsure for one in answering)
 
 
 @pytest.mark.contract("L27")

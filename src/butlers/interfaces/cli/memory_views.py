@@ -58,6 +58,8 @@ def _recall_results(memories: Sequence[Row], _: Row) -> None:
         for memory in memories
     ]
     show_table([*scores, *_MEMORY], rows, right=scores, wraps=("content",))
+    if memories[0].get("unsure"):
+        show_line("unsure: no memory answers this, these come nearest")
 
 
 def _cells(memory: Row) -> list[str]:

@@ -36,6 +36,8 @@ _SPARE = 4
 """How many times the limit is read, so that memories in doubt can be replaced by others."""
 DEFAULT_LIMIT, MANY_LIMIT = 10, 50
 """How many memories are returned unless the caller says: to a question that wants many, more."""
+SMALL_STORE = 50
+"""In a store of fewer memories, the two nearest may be returned where none answers."""
 Choice = Callable[[CandidateColumns], Sequence[Ranked]]
 """Ranks candidates and selects from them."""
 
@@ -50,6 +52,8 @@ class Recalled:
     parts: ScoreParts
     rrf_score: float
     signals: dict[str, float]
+    unsure: bool = False
+    """Whether it is merely the nearest where none answers."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the memory with its scores, as JSON values."""
@@ -60,6 +64,7 @@ class Recalled:
             "score_parts": asdict(self.parts),
             "rrf_score": self.rrf_score,
             "signals": self.signals,
+            **({"unsure": True} if self.unsure else {}),
         }
 
 
@@ -141,24 +146,25 @@ async def recall(
 
     Without a limit, ten, and up to fifty for a question that wants many. They count as used,
     unless `counted` is false or the query asks about the past. Where nothing answers, or only
-    outdated episodes do, nothing is returned; `nearest` returns the one memory that comes nearest
-    then.
+    outdated episodes do, nothing is returned. `nearest` then returns the memory that comes nearest,
+    in a small store the two nearest: they are `unsure` and never count as used.
     """
     if limit is not None:
         inputs.checked_limit(limit, limits.MAX_LIMIT)
     rows = RecalledRows(memory, lineage, query.then)
     candidates = await find_candidates(memory, query, lineage, max(limit or MANY_LIMIT, DEPTH))
     limit = limit or (MANY_LIMIT if candidates.question.wants_many else DEFAULT_LIMIT)
+    unsure = nearest * (2 if candidates.columns.header.total < SMALL_STORE else 1)
     chosen = await choose(
         candidates,
         limit,
         rows,
-        lambda columns: answering(all := candidates.ranked(columns)) or all[:nearest],
+        lambda columns: answering(all := candidates.ranked(columns)) or all[:unsure],
     )
     recalled = await score(memory, chosen, rows, limit, query.then)
     current = [one for one in recalled if may_answer(one.row)]
     if not any(one.parts.relevance > 0 for one in current):
-        return (current or recalled)[:nearest]
+        return [replace(one, unsure=True) for one in (current or recalled)[:unsure]]
     if not counted or query.then != NOW:
         return recalled
     now = memory.now()

@@ -132,6 +132,8 @@ class RecalledMemory(RememberedMemory):
     composite_score: float
     score_parts: dict[str, float]
     """relevance, importance, recency and confidence, before weighting."""
+    unsure: bool = False
+    """Whether it is merely the nearest where no memory answers."""
 
 
 class MarkedRule(Output):

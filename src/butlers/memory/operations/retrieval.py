@@ -86,7 +86,7 @@ class RecallInput(input_fields.DetailInput, input_fields.Dated):
     counted: bool = True
     """Whether the returned memories count as used."""
     nearest: bool = False
-    """Return the nearest memory if none answers."""
+    """Return the nearest memory if none answers, marked unsure; two of fewer than fifty."""
 
 
 @OPERATIONS.add(
