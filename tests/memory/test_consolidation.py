@@ -267,7 +267,7 @@ async def test_one_failing_action_does_not_block_the_others(memory, lineage, own
 
 async def test_a_rule_that_was_forgotten_may_be_learned_anew(memory, lineage, owner):
     """What nobody is shown any more cannot be confirmed in its place."""
-    forgotten = await follow(memory, lineage, "Offer tea to Ann")
+    forgotten = await follow(memory, lineage, "Offer tea to Ann", scope="general")
     await forget.forget_memory(memory, "rule", forgotten, lineage)
     await tell(memory, lineage, "We should offer tea to Ann")
     said = answer(new_rules=[{"content": "offer tea to Ann"}])

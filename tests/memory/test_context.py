@@ -311,6 +311,9 @@ async def test_only_episodes_that_have_not_expired_are_told(memory, lineage, clo
     await remember.store_episode(memory, NewEpisode("Bob came for tea", "general"), lineage)
     text = await block(memory, lineage)
     assert "Bob came" in text and "Ann came" not in text
+    opening = flow.ContextQuery("the moons of Jupiter", "general", opening=True)
+    text = (await flow.build_context(memory, opening, lineage)).text
+    assert "Bob came" in text and "Ann came" not in text
 
 
 @pytest.mark.contract("N6.4")
