@@ -12,6 +12,7 @@ import re
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 import asyncpg
@@ -80,6 +81,13 @@ class WalkingClock:
         self.now += timedelta(**span)
 
 
+@cache
+def _numbers(word: str, dimensions: int) -> tuple[int, ...]:
+    """The eight dimensions of a word, by its hash."""
+    chance = random.Random(int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big"))
+    return tuple(chance.randrange(dimensions) for _ in range(8))
+
+
 class ToyEmbedder:
     """Deterministic vectors in which texts that share words are near: a bag of hashed words."""
 
@@ -88,10 +96,8 @@ class ToyEmbedder:
     def embed(self, text: str | None) -> list[float]:
         vector = [0.0] * self.dimensions
         for word in re.findall(r"\w+", (text or " ").lower()) or [" "]:
-            seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
-            chance = random.Random(seed)
-            for place in range(8):
-                vector[chance.randrange(self.dimensions)] += 1.0 - place / 16
+            for place, number in enumerate(_numbers(word, self.dimensions)):
+                vector[number] += 1.0 - place / 16
         length = sum(value * value for value in vector) ** 0.5
         return [value / length for value in vector]
 
@@ -153,6 +159,7 @@ async def _leave_writing_to_the_system(postgres: EmbeddedPostgres) -> None:
     """No test pulls the plug, so that nobody need wait for the disk."""
     async with connected(postgres.dsn()) as connection:
         await connection.execute("alter system set fsync = off")
+        await connection.execute("alter system set full_page_writes = off")
         await connection.execute("select pg_reload_conf()")
 
 

@@ -66,7 +66,7 @@ def _make(place: Path, butlers: tuple[str, ...]) -> None:
     with temporary_home() as home, ThreadPoolExecutor(1) as other:
         other.submit(asyncio.run, _prepare(home, butlers)).result()
         with (home.database_directory / "data" / "postgresql.auto.conf").open("a") as settings:
-            settings.write("fsync = off\n")
+            settings.write("fsync = off\nfull_page_writes = off\n")
         _copy(home.database_directory, unfinished := place.with_suffix(".unfinished"))
         unfinished.rename(place)
 
