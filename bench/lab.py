@@ -11,6 +11,7 @@ from butlers.db.migrate import migrate
 from butlers.db.postgres import Access, Database
 from butlers.db.provision import provision
 from butlers.embedding import Embedder, get_embedding_engine
+from butlers.host.registry import CORE
 from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
 
@@ -56,7 +57,7 @@ async def laboratory(
         with EmbeddedPostgres(directory / "pg") as server:
             await provision(server.dsn(), NAME, sign_in=True)
             assert MemoryModule.migrations is not None
-            await migrate(server.dsn(NAME), [MemoryModule.migrations])
+            await migrate(server.dsn(NAME), [CORE, MemoryModule.migrations])
             access = Access(server.dsn(NAME), server.dsn(NAME, login_of(NAME)))
             database = await Database.open(access)
             engine = embedder or get_embedding_engine()
