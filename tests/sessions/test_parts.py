@@ -61,7 +61,8 @@ async def end(
 
 
 async def rows(owner: asyncpg.Connection, table: str, order: str = "created_at, id") -> list[Any]:
-    return await owner.fetch(f"select * from {table} order by {order}")
+    whole = "where piece is null" if table == "episodes" else ""
+    return await owner.fetch(f"select * from {table} {whole} order by {order}")
 
 
 async def test_a_long_session_is_several_episodes_each_linked_to_the_one_before(
@@ -192,38 +193,75 @@ async def test_what_users_want_always_or_never_is_told_whatever_is_asked(
     assert "rye" not in told.partition("## Recent Episodes")[0]
 
 
-async def test_a_candidate_overrides_nothing_and_stands_beside_what_holds(
+async def test_a_candidate_stands_beside_what_was_not_drawn_from_a_statement(
     memory: Memory, lineage: Lineage, owner: asyncpg.Connection
 ) -> None:
     known = await store_fact(
         memory, NewFact("user", "editor", "Vim, since 1998", scope="general"), lineage
     )
     await end(memory, turns("My editor is Helix."), lineage, "one")
-    await end(memory, turns("My editor is Helix."), lineage, "two")
-    await end(memory, turns("my  editor is HELIX."), lineage, "three")
-    await end(memory, turns("My editor is Emacs."), lineage, "four")
+    await end(memory, turns("My editor is Helix.", start=1), lineage, "two")
+    await end(memory, turns("my  editor is HELIX.", start=2), lineage, "three")
+    await end(memory, turns("My editor is Emacs.", start=3), lineage, "four")
     found = await owner.fetch("select * from facts order by created_at, id")
     assert [(row["predicate"], row["content"], row["validity"]) for row in found] == [
         ("editor", "Vim, since 1998", "active"),
-        ("editor (said 2026-01-10)", "My editor is Helix.", "active"),
+        ("editor (said 2026-01-10)", "My editor is Helix.", "superseded"),
+        ("editor (said 2026-01-10)", "My editor is Emacs.", "active"),
     ]
     assert found[0]["id"] == known.id
     assert found[0]["confidence"] == 1.0
-    assert await owner.fetchval("select count(*) from episodes") == 4
+    assert await owner.fetchval("select count(*) from episodes where piece is null") == 4
+
+
+async def test_a_later_statement_supersedes_an_earlier_one_about_the_same(
+    memory: Memory, lineage: Lineage, owner: asyncpg.Connection
+) -> None:
+    await end(
+        memory, turns("We decided that releases happen on Tuesdays.", start=1), lineage, "one"
+    )
+    await end(memory, turns("We agreed that releases happen on Fridays.", start=2), lineage, "two")
+    first, second = await rows(owner, "facts")
+    assert (first["subject"], first["predicate"]) == ("releases", "day")
+    assert (first["validity"], second["validity"]) == ("superseded", "active")
+    assert second["supersedes_id"] == first["id"]
+    events = await owner.fetch("select * from memory_events where event_type = 'fact_superseded'")
+    assert [one["memory_id"] for one in events] == [first["id"]]
+    # A session that was held before is read late: what was said last stays.
+    await end(memory, turns("We decided that releases happen on Mondays."), lineage, "three")
+    assert (
+        await owner.fetchval("select validity from facts where id = $1", second["id"]) == "active"
+    )
+
+
+async def test_what_may_have_many_values_is_stored_beside_and_never_twice(
+    memory: Memory, lineage: Lineage, owner: asyncpg.Connection
+) -> None:
+    said = ("I prefer rye bread.", "I prefer tabs.", "I hate dill.", "I prefer oak.")
+    await end(memory, turns(*said), lineage, "one")
+    await end(memory, turns(*said, start=10), lineage, "two")
+    found = [(row["predicate"], row["content"]) for row in await rows(owner, "facts")]
+    assert found == [
+        ("prefer", "I prefer rye bread."),
+        ("prefer (said 2026-01-10)", "I prefer tabs."),
+        ("hate", "I hate dill."),
+        ("prefer (said 2026-01-10, 2)", "I prefer oak."),
+    ]
+    assert {row["validity"] for row in await rows(owner, "facts")} == {"active"}
 
 
 async def test_a_rule_that_is_known_is_not_stored_again(
     memory: Memory, lineage: Lineage, owner: asyncpg.Connection
 ) -> None:
-    said = turns("Never order flour on a Friday.")
-    await asyncio.gather(*(end(memory, said, lineage, f"session-{n}") for n in range(4)))
+    said = [turns("Never order flour on a Friday.", start=n) for n in range(5)]
+    await asyncio.gather(*(end(memory, said[n], lineage, f"session-{n}") for n in range(4)))
     (rule,) = await rows(owner, "rules")
-    assert await owner.fetchval("select count(*) from episodes") == 4
+    assert await owner.fetchval("select count(*) from episodes where piece is null") == 4
     # Somebody who says it again after it was forgotten wants it.
     await forget_memory(memory, "rule", rule["id"], lineage)
-    await end(memory, said, lineage, "session-9")
+    await end(memory, said[4], lineage, "session-9")
     assert await owner.fetchval("select count(*) from rules") == 2
-    await end(memory, said, lineage, "session-9")
+    await end(memory, said[4], lineage, "session-9")
     assert await owner.fetchval("select count(*) from rules") == 2
 
 
@@ -298,7 +336,26 @@ async def test_sources_that_are_cleaned_up_are_still_named(
     )
     clock.advance(days=8)
     await run_episode_cleanup(memory, lineage)
-    assert await owner.fetchval("select count(*) from episodes") == 0
+    assert await owner.fetchval("select count(*) from episodes where piece is null") == 0
     links = await owner.fetch("select target_id from memory_links")
     assert {str(one["target_id"]) for one in links} == {episode}
     assert await owner.fetchval("select count(*) from facts where validity = 'active'") == 3
+
+
+async def test_what_a_later_session_settles_makes_earlier_words_past(
+    memory: Memory, lineage: Lineage, owner: asyncpg.Connection
+) -> None:
+    old, new = "Let's use the Oslo bucket for uploads.", "Scrap that, let's use Rome for uploads."
+    await end(memory, turns("Look.", old), lineage, "one")
+    await end(memory, turns("Look.", new, start=5), lineage, "two")
+    first, second = await owner.fetch(
+        "select * from episodes where piece = 'said' and content <> 'Look.' order by said_at"
+    )
+    assert (first["content"], second["content"]) == (old, new)
+    assert (first["past_by"], second["past_by"]) == (second["id"], None)
+    # Within a session words belong to a task: the next ones do not undo what was asked for.
+    await end(memory, turns(old.replace("Oslo", "Bonn"), new, start=10), lineage, "three")
+    bonn = await owner.fetchrow(
+        "select * from episodes where content like '%Bonn%' and piece = 'said'"
+    )
+    assert bonn["past_by"] is None

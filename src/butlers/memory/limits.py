@@ -11,6 +11,9 @@ MAX_UNREAD_EPISODES = 100_000
 MAX_UNREAD_MB = 1_000
 """Of each tenant: unconsolidated episodes that outlive their expiry; the oldest beyond expire."""
 
+PIECE_DAYS = 365
+"""How long a piece of a session is kept."""
+
 MAX_CONTEXT_EPISODES = 5
 """Most recent episodes in a context."""
 

@@ -13,6 +13,7 @@ from butlers.memory.records import NewEpisode as NewEpisode
 from butlers.memory.records import NewFact as NewFact
 from butlers.memory.records import NewRule as NewRule
 from butlers.memory.records import Permanence as Permanence
+from butlers.memory.records import PieceKind as PieceKind
 from butlers.memory.records import Provenance as Provenance
 from butlers.memory.trust import Lineage as Lineage
 from butlers.memory.trust import Origin as Origin
@@ -198,6 +199,8 @@ class EventType(StrEnum):
     EPISODE_RESTORED = "episode_restored"
     EPISODE_DELETED = "episode_deleted"
     EPISODE_ACCEPTED = "episode_accepted"
+    EPISODE_OUTDATED = "episode_outdated"
+    EPISODE_REINSTATED = "episode_reinstated"
     FACT_CREATED = "fact_created"
     FACT_SUPERSEDED = "fact_superseded"
     FACT_BOUNDED = "fact_bounded"

@@ -34,6 +34,16 @@ class Permanence(StrEnum):
     EPHEMERAL = "ephemeral"
 
 
+class PieceKind(StrEnum):
+    """What a piece of a session is."""
+
+    SAID = "said"
+    ANSWER = "answer"
+    DECISION = "decision"
+    FAILURE = "failure"
+    FILES = "files"
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryRef:
     """A memory by kind and id."""
@@ -102,7 +112,7 @@ def without_status(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class NewEpisode:
-    """An episode to store; `doubt` is why it is quarantined if a program stores it."""
+    """An episode, or a `piece` of one; `doubt`: why it is quarantined if a program stores it."""
 
     content: str
     butler: str
@@ -114,6 +124,7 @@ class NewEpisode:
     author: str | None = None
     said_at: datetime | None = None
     origin: Origin | None = None
+    piece: PieceKind | None = None
     doubt: str = column("", is_stored=False)
 
     @property
@@ -222,13 +233,16 @@ EPISODE = _record(
     NewEpisode,
     Column("search_vector", "text_search_vector(:searchable)", shown=False),
     Column("expires_at"),
-    Column("consolidated", ""),
-    Column("consolidation_status", ""),
+    Column("consolidated", ":piece::text is not null"),
+    Column(
+        "consolidation_status", "case when :piece is null then 'pending' else 'consolidated' end"
+    ),
     Column("consolidation_attempts", ""),
     Column("last_consolidation_error", ""),
     Column("next_consolidation_retry_at", ""),
     Column("consolidation_batch", "", shown=False),
     Column("dead_letter_reason", ""),
+    Column("past_by", ""),
 )
 FACT = _record(
     NewFact,

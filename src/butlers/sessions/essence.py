@@ -7,9 +7,7 @@ parts, one episode each. A session that is delivered again, or resumed, adds onl
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +20,9 @@ from butlers.memory.model import NewEpisode
 from butlers.memory.operations import OperationContext
 from butlers.sessions import cues, spoken, transcripts
 from butlers.sessions.echo import RECALLED, Echo
+from butlers.sessions.piece_storage import copied_through, id_of, piece_episodes
+from butlers.sessions.pieces import NewPiece, pieces_of
+from butlers.sessions.privacy import public_text
 from butlers.sessions.spoken import SpokenStatement
 from butlers.sessions.transcripts import Speaker, Transcript, Utterance, own_words
 
@@ -68,7 +69,9 @@ class _UserTurn:
 
 
 def of_exchange(prompt: str, answer: str, recalled: Iterable[str]) -> Essence | None:
-    """Return the essence of one question and its answer; None if one is missing."""
+    """Return the essence of one question and its answer; None if one is missing or private."""
+    if public_text(prompt) != prompt:
+        return None  # then its answer is private too
     said = [
         Utterance(Speaker.USER, own_words(prompt)),
         Utterance(Speaker.AGENT, own_words(answer)),
@@ -81,7 +84,7 @@ def of_exchange(prompt: str, answer: str, recalled: Iterable[str]) -> Essence | 
 def of_transcript(transcript: Transcript) -> list[Essence]:
     """Return the essence of a session in parts; none if the user said nothing."""
     echo = Echo(transcript.recalled)
-    turns = [_turn(asked, answers, echo) for asked, answers in _exchanges(transcript.said)]
+    turns = [_turn(asked, answers, echo) for asked, answers in transcript.exchanges()]
     limit = max(_SHORTEST, min(_LONGEST, _IN_ALL // max(1, len(turns))))
     parts = list(_packed(turns, limit))
     essences = [
@@ -89,13 +92,6 @@ def of_transcript(transcript: Transcript) -> list[Essence]:
         for part in parts
     ]
     return [essence for essence in essences if essence.text.strip()]
-
-
-def _exchanges(said: Sequence[Utterance]) -> Iterator[tuple[Utterance, Sequence[Utterance]]]:
-    """Yield each turn of the user with the agent's answers to it."""
-    starts = [index for index, one in enumerate(said) if one.speaker is Speaker.USER]
-    for start, end in pairwise([*starts, len(said)]):
-        yield said[start], said[start + 1 : end]
 
 
 def _turn(said: Utterance, answers: Sequence[Utterance], echo: Echo) -> _UserTurn:
@@ -201,14 +197,26 @@ async def store_session(
     newest: UUID | None = None
     while True:
         after = await last_part(ctx.memory, session, ctx.lineage)
-        rest = said.after(after.through if after else "")
-        for essence in await asyncio.to_thread(of_transcript, rest):
-            after = await store_essence(ctx, session, essence, after, metadata)
+        copied = "" if after else await copied_through(ctx, session, said)
+        rest = said.after(after.through if after else copied)
+        for essence, pieces in await asyncio.to_thread(_with_pieces, rest):
+            after = await store_essence(ctx, session, essence, after, metadata, pieces)
             if after is None:
                 break  # another process stored a part first: look again at what is left
             newest = after.episode_id
         else:
             return newest
+
+
+def _with_pieces(said: Transcript) -> list[tuple[Essence, list[NewPiece]]]:
+    """Return the parts of a session, each with its pieces."""
+    parts, before = of_transcript(said), ""
+    found = []
+    for essence in parts:
+        through = "" if essence is parts[-1] else essence.through
+        found.append((essence, pieces_of(said.between(before, through))))
+        before = essence.through
+    return found
 
 
 async def store_essence(
@@ -217,12 +225,11 @@ async def store_essence(
     essence: Essence,
     after: Part | None,
     metadata: Mapping[str, Any],
+    pieces: Sequence[NewPiece] = (),
 ) -> Part | None:
     """Store a part of a session after another; None if another part was stored there."""
     memory, scope = ctx.memory, await ctx.store_scope(ctx.memory.butler)
-    session_id, key = None, session_key(session)
-    with suppress(ValueError):
-        session_id = UUID(session)
+    session_id, key = id_of(session), session_key(session)
     # Several speak in it, so that it has no author.
     episode = NewEpisode(
         essence.text,
@@ -234,7 +241,8 @@ async def store_essence(
     )
     stated = essence.statements if memory.settings.statements.enabled else ()
     memories = spoken.candidates(stated, scope, session, metadata)
-    new = NewPart(session, after, essence.through, episode, memories)
+    rows = piece_episodes(pieces, scope, session, metadata)
+    new = NewPart(session, after, essence.through, episode, memories, rows)
     stored = await store_part(memory, new, ctx.lineage)
     if stored is not None:
         log.info(

@@ -1,20 +1,25 @@
 """Read what was said in a session from the files that Claude Code and Codex write.
 
-Only messages of the user and the agent count: not what hooks injected, tools returned or the
-programs noted for themselves. What memory returned is collected, to recognise it when repeated.
+Only messages of the user and the agent count as said: not what hooks injected, tools returned or
+the programs noted for themselves. The agent's tool calls are listed apart, memory tools excepted:
+what memory returned is collected, to recognise it when repeated.
 """
 
 import io
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
 from butlers.llm.envelopes import mapping, parse_object
+from butlers.sessions import tool_calls
+from butlers.sessions.private_turns import redact
+from butlers.sessions.tool_calls import ToolCall
 
 MEMORY_TITLE = "# Memory Context"
 """The first line of every block of memories, wherever it is injected."""
@@ -67,23 +72,41 @@ class Transcript:
 
     said: list[Utterance] = field(default_factory=list)
     recalled: list[str] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
     memory_calls: set[str] = field(default_factory=set, compare=False)
     """The ids of calls of memory tools, whose results are recalled."""
+    open_calls: dict[str, ToolCall] = field(default_factory=dict, compare=False)
+    """The calls without a result so far, by id."""
 
     def after(self, instant: str) -> "Transcript":
         """Return what was said after an instant; an agent's answer gets an empty question."""
         rest = self.said[bisect_right(self.said, instant, key=lambda utterance: utterance.at) :]
         if instant and rest and rest[0].speaker is Speaker.AGENT:
             rest = [Utterance(Speaker.USER, "", rest[0].at), *rest]
-        return Transcript(rest, self.recalled)
+        return Transcript(rest, self.recalled, [call for call in self.calls if call.at > instant])
+
+    def exchanges(self) -> Iterator[tuple[Utterance, Sequence[Utterance]]]:
+        """Yield each turn of the user with the agent's answers to it."""
+        starts = [index for index, one in enumerate(self.said) if one.speaker is Speaker.USER]
+        for start, end in pairwise([*starts, len(self.said)]):
+            yield self.said[start], self.said[start + 1 : end]
+
+    def between(self, after: str, through: str) -> "Transcript":
+        """Return what was said after one instant and until another; "" is the end."""
+        rest = self.after(after)
+        if through:
+            end = bisect_right(rest.said, through, key=lambda utterance: utterance.at)
+            rest.said = rest.said[:end]
+            rest.calls = [call for call in rest.calls if call.at <= through]
+        return rest
 
 
 def parse(written: str | Iterable[str]) -> Transcript:
-    """Read a transcript of either program, as one text or as lines; ignore damaged lines."""
+    """Read what is not private of a transcript, as one text or as lines; ignore damaged lines."""
     transcript = Transcript()
     # Only a newline ends a line: JSON may hold other separators as they are.
-    lines = io.StringIO(written, newline="\n") if isinstance(written, str) else written
-    for record in filter(None, map(parse_object, lines)):
+    lines = list(io.StringIO(written, newline="\n") if isinstance(written, str) else written)
+    for record in filter(None, map(parse_object, redact(lambda: lines))):
         at = str(record.get("timestamp") or "")
         payload = record.get("payload")
         if not isinstance(payload, dict):
@@ -120,14 +143,23 @@ def _claude(transcript: Transcript, record: Mapping[str, Any], at: str) -> None:
         _recall(transcript, _texts(attachment.get("content")))
     if record.get("type") not in tuple(Speaker) or not isinstance(message, dict):
         return
-    calls = transcript.memory_calls
     for part in _parts(message.get("content")):
-        if part.get("type") == "tool_use" and _MEMORY_TOOL.search(str(part.get("name"))):
-            calls.add(str(part.get("id")))
-        if part.get("type") == "tool_result" and str(part.get("tool_use_id")) in calls:
-            transcript.recalled += _texts(part.get("content"))
+        _use_tool(transcript, part, at)
     if not any(record.get(mark) for mark in _NOT_OF_THE_CONVERSATION):
         _say(transcript, record["type"], message.get("content"), at)
+
+
+def _use_tool(transcript: Transcript, part: Mapping[str, Any], at: str) -> None:
+    kind, name = part.get("type"), str(part.get("name"))
+    call = str(part.get("id") or part.get("tool_use_id"))
+    if kind == "tool_use" and _MEMORY_TOOL.search(name):
+        transcript.memory_calls.add(call)
+    elif kind == "tool_use":
+        _open(transcript, call, name, part.get("input"), at)
+    elif kind == "tool_result" and call in transcript.memory_calls:
+        transcript.recalled += _texts(part.get("content"))
+    elif kind == "tool_result":
+        _close(transcript, call, "\n".join(_texts(part.get("content"))), part.get("is_error"))
 
 
 def _codex(transcript: Transcript, payload: Mapping[str, Any], at: str) -> None:
@@ -139,8 +171,13 @@ def _codex(transcript: Transcript, payload: Mapping[str, Any], at: str) -> None:
         _say(transcript, str(payload.get("role")), payload.get("content"), at)
     elif kind.endswith("_call") and _MEMORY_TOOL.search(called):
         transcript.memory_calls.add(call)
+    elif kind.endswith("_call"):
+        given = payload.get("arguments") or payload.get("input") or payload.get("action")
+        _open(transcript, call, str(payload.get("name") or kind), given, at)
     elif kind.endswith("_call_output") and call in transcript.memory_calls:
         transcript.recalled += _texts(payload.get("output"))
+    elif kind.endswith("_call_output"):
+        _close(transcript, call, "\n".join(_texts(payload.get("output"))), None)
 
 
 def _say(transcript: Transcript, speaker: str, content: object, at: str) -> None:
@@ -152,6 +189,18 @@ def _say(transcript: Transcript, speaker: str, content: object, at: str) -> None
         last = said[-1].at if said else ""
         later = at if at > last else f"{instant_of(last)}{_NUMBERED}{len(said) + 1:06}"
         said.append(Utterance(Speaker(speaker), text, later))
+
+
+def _open(transcript: Transcript, call: str, name: str, given: object, at: str) -> None:
+    last = transcript.said[-1].at if transcript.said else ""
+    summary = tool_calls.summary_of(given)
+    transcript.open_calls[call] = ToolCall(name, summary, at=max(at, last))
+
+
+def _close(transcript: Transcript, call: str, output: str, failed: object) -> None:
+    opened = transcript.open_calls.pop(call, None)
+    if opened is not None:
+        transcript.calls.append(tool_calls.with_result(opened, output, failed))
 
 
 def _recall(transcript: Transcript, texts: Iterable[str]) -> None:

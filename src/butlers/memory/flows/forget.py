@@ -12,6 +12,7 @@ from butlers.memory.flows.doubts import find_in_doubt
 from butlers.memory.flows.fact_windows import find_existing, moved_window, window_of
 from butlers.memory.flows.feedback import moved_time
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
+from butlers.memory.limits import PIECE_DAYS
 from butlers.memory.model import Event, EventType, Lineage, MemoryRef, MemoryType, Validity
 from butlers.memory.policy.inputs import checked_ref
 from butlers.memory.policy.states import FactState, RuleUse
@@ -116,10 +117,19 @@ async def restore_in(tx: Transaction, ref: MemoryRef, now: datetime) -> Event | 
 
 async def revive_in(work: UnitOfWork, episode_id: UUID) -> Event | None:
     """Give an expired episode a new expiry in a transaction; return the event, or None."""
-    until = work.now + timedelta(days=work.settings.episodes.default_ttl_days)
-    state = await episodes.revive(work.tx, id=episode_id, expires_at=until, now=work.now)
-    payload = {"from": state, "to": state, "expires_at": until.isoformat()}
-    return Event(EventType.EPISODE_RESTORED, episode_id, payload) if state is not None else None
+    row = await episodes.revive(work.tx, id=episode_id, now=work.now, **_expiries(work))
+    return _restored(episode_id, row["state"], row) if row else None
+
+
+def _expiries(work: UnitOfWork) -> dict[str, datetime]:
+    """Return when an episode that is restored expires, and when a piece does."""
+    days = {"expires_at": work.settings.episodes.default_ttl_days, "piece_expires_at": PIECE_DAYS}
+    return {name: work.now + timedelta(days=count) for name, count in days.items()}
+
+
+def _restored(episode_id: UUID, was: str, row: Row) -> Event:
+    payload = {"from": was, "to": row["state"], "expires_at": row["expires_at"].isoformat()}
+    return Event(EventType.EPISODE_RESTORED, episode_id, payload)
 
 
 async def _restore_episode(memory: Memory, episode_id: UUID, lineage: Lineage) -> bool:
@@ -141,17 +151,16 @@ async def _restore_binned(
     work: UnitOfWork, episode_id: UUID, text: str, embedding: Embedding
 ) -> Event | None:
     """Take an episode out of the bin; None if somebody else did so meanwhile. Locks it."""
-    tx, until = work.tx, work.now + timedelta(days=work.settings.episodes.default_ttl_days)
+    tx = work.tx
     await tx.lock_names("bin", str(episode_id))
     if await retention.get_binned_content(tx, id=episode_id) is None:
         return None
-    columns = {"expires_at": until, **embedding.columns(text)}
-    state = await retention.restore_binned(tx, id=episode_id, **columns)
-    if state is None:
+    columns = {**_expiries(work), **embedding.columns(text)}
+    row = await retention.restore_binned(tx, id=episode_id, **columns)
+    if row is None:
         raise Conflict(f"episode {episode_id} cannot be restored: it was stored again since")
     await retention.take_from_bin(tx, id=episode_id)
-    payload = {"from": "removed", "to": state, "expires_at": until.isoformat()}
-    return Event(EventType.EPISODE_RESTORED, episode_id, payload)
+    return _restored(episode_id, "removed", row)
 
 
 async def _restore_fact(tx: Transaction, fact_id: UUID, now: datetime) -> Event | None:

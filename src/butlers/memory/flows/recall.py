@@ -16,6 +16,7 @@ from butlers.memory.flows.candidates import CandidateQuery, Candidates, find_can
 from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Lineage, MemoryRef, MemoryType, SearchMode, Then
 from butlers.memory.policy import inputs, ranker
+from butlers.memory.policy.excerpt import covered_by_pieces
 from butlers.memory.policy.maturity import shown_reason
 from butlers.memory.policy.ranker import Ranked, ScoreParts, score_parts
 from butlers.memory.policy.trust import (
@@ -35,7 +36,7 @@ MAX_HARM = 20
 _SPARE = 4
 """How many times the limit is read, so that memories in doubt can be replaced by others."""
 DEFAULT_LIMIT, MANY_LIMIT = 10, 50
-"""How many memories are returned unless the caller says: to a question that wants many, more."""
+"""How many memories are returned by default; to a question that wants many, more."""
 SMALL_STORE = 50
 """In a store of fewer memories, the two nearest may be returned where none answers."""
 Choice = Callable[[CandidateColumns], Sequence[Ranked]]
@@ -76,6 +77,12 @@ class RecalledRows:
     lineage: Lineage
     then: Then = NOW
     loaded: dict[MemoryRef, Row] = field(default_factory=dict)
+    with_whole: bool = False
+
+    def covered(self, chosen: Sequence[Ranked]) -> set[MemoryRef]:
+        """Return the whole episodes among the loaded of which pieces are loaded too."""
+        rows = {one.ref: self.loaded[one.ref] for one in chosen if one.ref in self.loaded}
+        return set() if self.with_whole else covered_by_pieces(rows)
 
     async def load(self, refs: Sequence[MemoryRef], limit: int) -> dict[MemoryRef, Row]:
         """Load the first `limit` of these; one more for each that ranks behind current ones."""
@@ -104,12 +111,11 @@ async def search_memories(
 ) -> list[dict[str, Any]]:
     """Return the best matches with their scores; filters apply before the limit.
 
-    A limit above MAX_LIMIT and a relevance outside 0 to 1 are refused. Nothing is counted
-    as used.
+    Refuses a limit above MAX_LIMIT and a relevance outside 0 to 1. Counts nothing as used.
     """
     inputs.checked_limit(limit, limits.MAX_LIMIT)
     inputs.checked_number("min_relevance", min_relevance, 0, 1)
-    rows = RecalledRows(memory, lineage, query.then)
+    rows = RecalledRows(memory, lineage, query.then, with_whole=True)
     if mode is SearchMode.HYBRID:
         candidates = await find_candidates(memory, query, lineage, max(limit, DEPTH))
         ranked = await choose(
@@ -146,8 +152,8 @@ async def recall(
 
     Without a limit, ten, and up to fifty for a question that wants many. They count as used,
     unless `counted` is false or the query asks about the past. Where nothing answers, or only
-    outdated episodes do, nothing is returned. `nearest` then returns the memory that comes nearest,
-    in a small store the two nearest: they are `unsure` and never count as used.
+    outdated episodes do, nothing is returned, or with `nearest` the memory that comes nearest, in a
+    small store the two nearest: they are `unsure` and never count as used.
     """
     if limit is not None:
         inputs.checked_limit(limit, limits.MAX_LIMIT)
@@ -167,8 +173,7 @@ async def recall(
         return [replace(one, unsure=True) for one in (current or recalled)[:unsure]]
     if not counted or query.then != NOW:
         return recalled
-    now = memory.now()
-    memory.uses.count(lineage.tenant_id, [one.ref for one in recalled], now)
+    memory.uses.count(lineage.tenant_id, [one.ref for one in recalled], now := memory.now())
     return [replace(one, row=_used(one.row, now)) for one in recalled]
 
 
@@ -183,12 +188,15 @@ async def choose(
     """Choose among the candidates of a query and load them; outdated episodes come last.
 
     The others are ranked anew without them: an outdated episode may come so near that it hides
-    what replaced it.
+    what replaced it. Whole episodes are left out beside pieces of them.
     """
     columns, outdated = candidates.columns, list[Ranked]()
     while True:
         chosen = choice(columns)[: _SPARE * limit]
         await rows.load([one.ref for one in chosen], limit)
+        while whole := rows.covered(chosen):
+            chosen = [one for one in chosen if one.ref not in whole]
+            await rows.load([one.ref for one in chosen], limit)
         gone = [one for one in chosen if not may_answer(rows.loaded.get(one.ref, {}))]
         if not gone:
             return [*chosen, *outdated]

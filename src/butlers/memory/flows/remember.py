@@ -78,17 +78,28 @@ async def store_episode_in(
     work: UnitOfWork, new: NewEpisode, embedding: Embedding, more: dict[str, Any] | None = None
 ) -> StoredEpisode:
     """Store a checked and embedded episode in a transaction; `more` goes into its event."""
-    now, episode_id = work.now, work.memory.new_id()
-    expires_at = now + timedelta(days=work.settings.episodes.default_ttl_days)
+    stored, payload = await insert_episode(work, new, embedding, now := work.now)
+    if payload:
+        await work.record(Event(EventType.EPISODE_CREATED, stored.id, payload | (more or {})), now)
+    return stored
+
+
+async def insert_episode(
+    work: UnitOfWork, new: NewEpisode, embedding: Embedding, now: datetime
+) -> tuple[StoredEpisode, dict[str, Any]]:
+    """Insert an episode, and return what its event has to say; nothing if it was known."""
+    episode_id = work.memory.new_id()
+    days = limits.PIECE_DAYS if new.piece else work.settings.episodes.default_ttl_days
+    expires_at = now + timedelta(days=days)
     provenance = trust.provenance(new, work.lineage)
     row = _row(episode_id, new, embedding, now, provenance)
     if await episodes.insert(work.tx, expires_at=expires_at, **row) is None:
         known = await known_row(work.tx, new)
-        return StoredEpisode(known["id"], known["expires_at"])
-    payload = {"to": "pending", "butler": new.butler, "importance": new.importance, **(more or {})}
+        return StoredEpisode(known["id"], known["expires_at"]), {}
+    kind = {"piece": new.piece, "to": "consolidated"} if new.piece else {"to": "pending"}
+    payload = {**kind, "butler": new.butler, "importance": new.importance}
     payload |= _provenance_payload(new, provenance)
-    await work.record(Event(EventType.EPISODE_CREATED, episode_id, payload), now)
-    return StoredEpisode(episode_id, expires_at, _waits(provenance.quarantined))
+    return StoredEpisode(episode_id, expires_at, _waits(provenance.quarantined)), payload
 
 
 async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFact:

@@ -1,19 +1,21 @@
-"""Store what a session leaves, part by part: an episode each, and what was stated in it."""
+"""Store what a session leaves, part by part: an episode each, its pieces, and what was stated."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from butlers.db.postgres import Transaction
+from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput
-from butlers.kernel.text import says_the_same
+from butlers.memory.flows.decisions import mark_past, settles
 from butlers.memory.flows.entity_linking import hold_all
 from butlers.memory.flows.links import derive_in, link_in
-from butlers.memory.flows.remember import store_episode_in, store_in
+from butlers.memory.flows.remember import insert_episode, store_episode_in, store_in
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
+    EventType,
     Lineage,
     Link,
     MemoryRef,
@@ -24,12 +26,18 @@ from butlers.memory.model import (
     Relation,
 )
 from butlers.memory.policy.inputs import MAX_PREDICATE, checked_new
+from butlers.memory.policy.statement_keys import statement_key
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.records import INPUT
 from butlers.memory.store import episodes, facts, memories, rules
+from butlers.memory.store.events import Transition
 from butlers.memory.store.facts import FactKey
 
 Candidate = NewFact | NewRule
+_MOST_A_DAY = 5
+"""Facts of one subject and predicate that are stored beside each other a day."""
+MAX_PIECES = 999
+"""The most pieces of a part; their places follow those of the parts before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,7 @@ class NewPart:
     through: str
     episode: NewEpisode
     candidates: Sequence[Candidate] = ()
+    pieces: Sequence[NewEpisode] = ()
 
     @property
     def place(self) -> int:
@@ -64,17 +73,18 @@ async def last_part(memory: Memory, session: str, lineage: Lineage) -> Part | No
 
 
 async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | None:
-    """Store a part and what was stated in it, all or nothing; None if another was stored first.
+    """Store a part, its pieces and what was stated in it; None if another was stored first.
 
-    A candidate supersedes nothing: it is left out where a fact or rule says the same, and stored
-    beside a fact that has its key. Locks the session and the butler's candidates. Events have the
-    session's key as their request id.
+    A candidate is left out where a fact or rule says the same. It supersedes a fact of its key
+    only if that came from an earlier statement and this gives it another value; else it is stored
+    beside it. A piece is stored once, in whichever session it comes again; a decision may make
+    earlier ones past. Locks the session, the butler's candidates and the scope's decisions. Events
+    have the session's key as their request id.
     """
-    episode = checked_new(replace(new.episode, place=new.place), memory.settings)
-    if episode.doubt == DEMAND:  # in a session people may tell their agent what to do
-        episode = replace(episode, doubt="")
+    episode = _checked_episode(memory, replace(new.episode, place=new.place))
     candidates = list(_storable(memory, new))
-    texts = [one.searchable_text for one in (episode, *candidates)]
+    pieces = _checked_pieces(memory, new.pieces, new.place, episode.doubt)
+    texts = [one.searchable_text for one in (episode, *pieces, *candidates)]
     vector, *vectors = await memory.embed(texts, lineage)
     lineage = replace(lineage, request_id=session_key(new.session))
     async with memory.begin(lineage) as work:
@@ -82,8 +92,28 @@ async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | N
         if await _last_part(work.tx, new.session) != new.after:
             return None
         stored = await _store_episode(work, new, episode, vector)
-        await _store_candidates(work, stored, zip(candidates, vectors, strict=True))
+        await _store_pieces(work, stored, zip(pieces, vectors, strict=False))
+        drawn = zip(candidates, vectors[len(pieces) :], strict=True)
+        await _store_candidates(work, stored, drawn)
     return stored
+
+
+async def find_parts(memory: Memory, session: str, lineage: Lineage) -> list[tuple[str, Part]]:
+    """List the parts of a session after the instants they begin at; none forgotten or erased."""
+    async with memory.transaction(lineage) as tx:
+        rows = await episodes.find_parts(tx, session_key=session_key(session))
+    return [(row.pop("since"), Part(**row)) for row in map(dict, rows)]
+
+
+async def store_pieces(
+    memory: Memory, session: str, part: Part, pieces: Sequence[NewEpisode], lineage: Lineage
+) -> None:
+    """Store pieces of a part that was stored before; those that are known are left as they are."""
+    checked = _checked_pieces(memory, pieces, part.place, "")
+    vectors = await memory.embed([piece.searchable_text for piece in checked], lineage)
+    async with memory.begin(replace(lineage, request_id=session_key(session))) as work:
+        await work.tx.lock_names("session", session)
+        await _store_pieces(work, part, zip(checked, vectors, strict=True))
 
 
 def session_key(session: str) -> str:
@@ -94,6 +124,22 @@ def session_key(session: str) -> str:
 async def _last_part(tx: Transaction, session: str) -> Part | None:
     row = await episodes.get_last_part(tx, session=session, session_key=session_key(session))
     return Part(**row) if row else None
+
+
+def _checked_episode(memory: Memory, new: NewEpisode) -> NewEpisode:
+    """Check an episode of a session, in which people may tell their agent what to do."""
+    episode = checked_new(new, memory.settings)
+    return replace(episode, doubt="") if episode.doubt == DEMAND else episode
+
+
+def _checked_pieces(
+    memory: Memory, pieces: Sequence[NewEpisode], part: int, doubt: str
+) -> list[NewEpisode]:
+    """Check the pieces of a part and give them places; what makes it suspicious makes them so."""
+    first = (part + 1) * (MAX_PIECES + 1)
+    placed = [replace(one, place=first + n) for n, one in enumerate(pieces[:MAX_PIECES])]
+    checked = [_checked_episode(memory, one) for one in placed]
+    return [replace(one, doubt=one.doubt or doubt) for one in checked]
 
 
 def _storable(memory: Memory, new: NewPart) -> Iterator[Candidate]:
@@ -123,6 +169,23 @@ async def _store_episode(
     return Part(stored.id, new.place, new.through)
 
 
+async def _store_pieces(
+    work: UnitOfWork, part: Part, pieces: Iterable[tuple[NewEpisode, Embedding]]
+) -> None:
+    payloads, now = dict[UUID, dict[str, Any]](), work.now
+    settled: list[tuple[UUID, NewEpisode]] = []
+    for piece, embedding in pieces:
+        metadata = {**piece.metadata, "part": str(part.episode_id)}
+        piece = replace(piece, metadata=metadata)
+        row, payload = await insert_episode(work, piece, embedding, now)
+        if payload:
+            payloads[row.id] = payload
+            settled += [(row.id, piece)] if settles(piece.piece, piece.content) else []
+    await work.record(Transition(EventType.EPISODE_CREATED, payloads), now)
+    for id, piece in settled:
+        await mark_past(work, id, piece.content, piece.butler)
+
+
 async def _store_candidates(
     work: UnitOfWork, part: Part, candidates: Iterable[tuple[Candidate, Embedding]]
 ) -> None:
@@ -142,19 +205,32 @@ async def _store_candidates(
 
 async def _unless_known(tx: Transaction, new: Candidate, now: datetime) -> Candidate | None:
     """Return a candidate under a free key; None if it is known, or no key is free."""
+    about = {"scope": new.scope, "content": new.content}
     if isinstance(new, NewRule):
-        known = await rules.get_same(tx, scope=new.scope, content=new.content)
-        return None if known else new
+        return None if await rules.get_same(tx, **about) else new
+    if await facts.get_same(tx, subject=new.subject, at=now, **about):
+        return None
     for fact in _with_keys(new, now):
         holder = await facts.get_active(tx, at=now, **asdict(FactKey.of(fact)))
-        if holder is None:
+        if holder is None or _is_replaced(holder, new):
             return fact
-        if says_the_same(holder["content"], new.content):
-            return None
     return None
 
 
-def _with_keys(new: NewFact, now: datetime) -> tuple[NewFact, NewFact]:
-    """Return a fact under its own key, and under one with the day it was said."""
+def _is_replaced(holder: Row, new: NewFact) -> bool:
+    """Whether a fact that was drawn from a statement has another value in a later one."""
+    if not holder["is_stated"] or _is_earlier(new.said_at, holder["said_at"]):
+        return False
+    return statement_key(holder["content"]).is_replaced_by(statement_key(new.content))
+
+
+def _is_earlier(one: datetime | None, other: datetime | None) -> bool:
+    return one is not None and other is not None and one < other
+
+
+def _with_keys(new: NewFact, now: datetime) -> list[NewFact]:
+    """Return a fact under its own key, and under others with the day it was said."""
     day = (new.said_at or now).date().isoformat()
-    return new, replace(new, predicate=f"{new.predicate[: MAX_PREDICATE - 20]} (said {day})")
+    days = [f"said {day}", *(f"said {day}, {number}" for number in range(2, _MOST_A_DAY + 1))]
+    named = [f"{new.predicate[: MAX_PREDICATE - 25]} ({said})" for said in days]
+    return [new, *(replace(new, predicate=predicate) for predicate in named)]

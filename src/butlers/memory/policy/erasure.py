@@ -120,7 +120,8 @@ def drawn(
     for kind, id, source in links:
         sources.setdefault(source, []).append(((kind, id), source))
     for key, row in rows.items():
-        for source in (row.get("source_episode_id"), *(row.get("source_episode_ids") or ())):
+        part = (row.get("metadata") or {}).get("part") if row.get("piece") else None
+        for source in (part, row.get("source_episode_id"), *(row.get("source_episode_ids") or ())):
             if source:
                 sources.setdefault(source, []).append((key, source))
     waiting, seen = sorted(erased), set(erased)

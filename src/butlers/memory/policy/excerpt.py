@@ -1,10 +1,13 @@
 """Cut long episodes to what matches a question, and find texts that say the same."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rapidfuzz import fuzz
+
+from butlers.memory.model import MemoryRef
 
 # How much of a long episode is shown, by where its line stands: the first lines get more room.
 _FIRST_LINES, _FIRST_EXCERPT, _EXCERPT = 3, 360, 180
@@ -23,6 +26,13 @@ class ExcerptOf:
     words: Sequence[str] = ()
     """They may be stems."""
     order: int = 0
+    most: int | None = None
+    """How many characters it has; by the order of its line if this is None."""
+
+    @property
+    def limit(self) -> int:
+        """How many characters it has."""
+        return self.most or (_FIRST_EXCERPT if self.order < _FIRST_LINES else _EXCERPT)
 
 
 FROM_THE_START = ExcerptOf()
@@ -33,7 +43,7 @@ def excerpt(text: str, cut: ExcerptOf) -> str:
 
     Without any match the text is cut from its beginning.
     """
-    words, limit = cut.words, _FIRST_EXCERPT if cut.order < _FIRST_LINES else _EXCERPT
+    words, limit = cut.words, cut.limit
     if len(text) <= limit:
         return text
     sentences = _SENTENCE.split(text)
@@ -89,3 +99,13 @@ def without_repeats(texts: Sequence[str]) -> list[int]:
         if not any(fuzz.ratio(text, texts[n], score_cutoff=alike) for n in same):
             kept.append(number)
     return kept
+
+
+def covered_by_pieces(rows: Mapping[MemoryRef, Mapping[str, Any]]) -> set[MemoryRef]:
+    """Return the whole episodes of sessions of which there are pieces too."""
+    cut = {row["metadata"].get("session") for row in rows.values() if row.get("piece")}
+    return {
+        ref
+        for ref, row in rows.items()
+        if "piece" in row and not row["piece"] and row["metadata"].get("session", "") in cut
+    }

@@ -82,6 +82,9 @@ create table episodes (
   trust smallint not null default 4,
   stored_by text,
   quarantined text,
+  -- What a piece of a session is; null for a whole episode. `past_by`: the piece that replaced it.
+  piece text,
+  past_by uuid,
   {episodes_constraints},
   constraint episodes_consolidation_status
     check (consolidation_status in ('pending', 'consolidated', 'failed', 'dead_letter')),
@@ -92,7 +95,10 @@ create table episodes (
   constraint episodes_lease_is_whole check ((leased_until is null) = (leased_by is null)),
   constraint episodes_attempts check (consolidation_attempts >= 0),
   constraint episodes_consolidation_batch check (consolidation_batch >= 1),
-  constraint episodes_importance check (importance between 0 and 10)
+  constraint episodes_importance check (importance between 0 and 10),
+  constraint episodes_piece check (piece in ('said', 'answer', 'decision', 'failure', 'files')),
+  constraint episodes_piece_is_read check (piece is null or consolidated),
+  constraint episodes_past_by check (past_by is null or piece is not null)
 ) with (fillfactor = 70);
 create index episodes_butler_created on episodes (butler, created_at desc);
 create index episodes_expires on episodes (expires_at) where expires_at is not null;
@@ -103,7 +109,12 @@ create index episodes_tenant_created on episodes (tenant_id, created_at desc, id
 create index episodes_claimable on episodes (tenant_id, butler, created_at, id)
 where consolidation_status in ('pending', 'failed');
 create index episodes_capacity on episodes (tenant_id, created_at, id)
-where consolidation_status = 'consolidated';
+where consolidation_status = 'consolidated' and piece is null;
+create index episodes_whole on episodes (tenant_id, created_at desc, id) where piece is null;
+create index episodes_part on episodes (tenant_id, (metadata ->> 'part')) where piece is not null;
+create index episodes_latest_piece on episodes (tenant_id, said_at desc, place desc, id)
+where piece is not null;
+create index episodes_decided on episodes (tenant_id, session_id) where piece = 'decision';
 create index episodes_unread on episodes (tenant_id, created_at, id)
 where consolidation_status <> 'consolidated';
 create index episodes_quarantined on episodes (tenant_id, created_at, id)

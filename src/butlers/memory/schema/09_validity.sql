@@ -174,21 +174,35 @@ return case
 end;
 
 -- outdated_by --
--- What replaced facts derived from an episode, or they themselves; null if all are still valid.
+-- What replaced facts derived from an episode, or they themselves, and the piece that made this one
+-- past; null if all are still valid.
 create or replace function outdated_by(tenant text, episode uuid, {moment}) returns uuid[]
 language sql stable cost 10000 {planned}
 begin atomic
-  select array_agg(distinct coalesce(valid_fact_of_key(f, null, at, as_of, known_at), f.id)) from facts f
-  where f.tenant_id = tenant
-    and f.id in (
-      select d.id from facts d where d.tenant_id = tenant and d.source_episode_id = episode
-      union all
-      select l.source_id from memory_links l
-      where l.tenant_id = tenant and l.target_type = 'episode' and l.target_id = episode
-        and l.source_type = 'fact' and l.relation = 'derived_from'
+  select array_cat(
+    (
+      select array_agg(distinct coalesce(valid_fact_of_key(f, null, at, as_of, known_at), f.id))
+      from facts f
+      where f.tenant_id = tenant
+        and f.id in (
+          select d.id from facts d where d.tenant_id = tenant and d.source_episode_id = episode
+          union all
+          select l.source_id from memory_links l
+          where l.tenant_id = tenant and l.target_type = 'episode' and l.target_id = episode
+            and l.source_type = 'fact' and l.relation = 'derived_from'
+        )
+        and has_ended(f, at, as_of, known_at)
+        and not is_fact_current(f, at, as_of, known_at)
+    ),
+    (
+      select array[later.id] from episodes past
+      join episodes later on later.tenant_id = tenant and later.id = past.past_by
+      where past.tenant_id = tenant and past.id = episode
+        and episode_state(later.expires_at, coalesce(known_at, at), later.quarantined) = 'active'
+        and later.created_at <= coalesce(known_at, 'infinity')
+        and coalesce(later.said_at, later.created_at) <= coalesce(as_of, known_at, 'infinity')
     )
-    and has_ended(f, at, as_of, known_at)
-    and not is_fact_current(f, at, as_of, known_at);
+  );
 end;
 
 -- in_doubt --

@@ -13,7 +13,7 @@ language plpgsql {planned} as $$
       select 'episode', e.id, to_jsonb(e) from (
         select m.id, m.tenant_id, m.butler, m.session_id, m.content, m.retry_count, m.last_error,
           {m_episode_columns},
-          case when known_at is not null or exists (
+          case when known_at is not null or m.past_by is not null or exists (
             select from facts d
             where d.tenant_id = tenant and d.source_episode_id = m.id
               and (d.validity <> 'active' or d.valid_to is not null)

@@ -41,12 +41,13 @@ where (:state::text is null or rule_state(metadata, quarantined) = :state)
   and {page}
 
 -- episodes --
--- Episodes that pass every filter, newest first, from a place on.
+-- Whole episodes that pass every filter, newest first, from a place on.
 select id, butler, session_id, {excerpt}, {episode_columns},
   episode_state(expires_at, :now, quarantined) as state,
   outdated_by(tenant_id, id, :now, null, null) as outdated_by
 from episodes
-where (:state::text is null or episode_state(expires_at, :now, quarantined) = :state)
+where piece is null
+  and (:state::text is null or episode_state(expires_at, :now, quarantined) = :state)
   and (:status::text is null or consolidation_status = :status)
   and (:butler::text is null or is_named_scope(butler, :butler))
   and (:session_id::uuid is null or session_id = :session_id)
@@ -118,7 +119,7 @@ select
     from episodes, lateral (
       select consolidation_status = 'pending' and quarantined is null
     ) state (is_waiting)
-    where tenant_id = :tenant_id
+    where tenant_id = :tenant_id and piece is null
   ) as episodes,
   (
     -- Fading ones apart, so that each is counted from an index: a fact's row is mostly its vector.

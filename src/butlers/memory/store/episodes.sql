@@ -1,3 +1,7 @@
+-- {with_pieces} --
+-- An episode and the pieces that were stored with it.
+tenant_id = :tenant_id and (id = :id or piece is not null and metadata ->> 'part' = :id::text)
+
 -- insert --
 -- Insert an episode; one with a known idempotency key is left as it is.
 insert into episodes ({new_episode}) values ({new_episode_values})
@@ -35,30 +39,39 @@ order by e.created_at, e.id
 for update of e
 
 -- forget --
--- Let an episode expire now; one that has expired is left as it is.
-update episodes
-set expires_at = :now
-from (
+-- Let an episode and its pieces expire now; what has expired is left as it is.
+with before as (
   select id, expires_at as was_expires_at from episodes
-  where tenant_id = :tenant_id and id = :id and episode_state(expires_at, :now) <> 'expired'
+  where {with_pieces} and episode_state(expires_at, :now) <> 'expired'
+  order by id
   for update
-) before
-where episodes.tenant_id = :tenant_id and episodes.id = before.id
-returning before.was_expires_at
+),
+forgotten as (
+  update episodes set expires_at = :now
+  from before
+  where episodes.tenant_id = :tenant_id and episodes.id = before.id
+)
+select was_expires_at from before where id = :id
 
 -- revive --
--- Give an expired episode a new time to expire.
-update episodes
-set expires_at = :expires_at::timestamptz
-where tenant_id = :tenant_id and id = :id and episode_state(expires_at, :now) = 'expired'
-returning consolidation_status
+-- Give an expired episode a new time to expire, and its pieces that expired.
+with revived as (
+  update episodes
+  set expires_at = case
+    when piece is null then :expires_at::timestamptz else :piece_expires_at::timestamptz
+  end
+  where {with_pieces} and episode_state(expires_at, :now) = 'expired'
+  returning id, consolidation_status, expires_at
+)
+select consolidation_status as state, expires_at from revived where id = :id
 
 -- find_recent --
--- The newest active episodes of some scopes that are not outdated; of a time, those known then.
+-- The newest active whole episodes of some scopes that are not outdated; of a time, those known then.
 with newest as materialized (
   select id, content, importance, created_at, said_at, author, origin, trust
   from episodes
-  where tenant_id = :tenant_id and is_named_scope(butler, :scope) and quarantined is null
+  where tenant_id = :tenant_id and piece is null and is_named_scope(butler, :scope)
+    and quarantined is null
     and episode_state(expires_at, coalesce(:known_at::timestamptz, :now)) <> 'expired'
     and created_at <= coalesce(:known_at, 'infinity')
     and coalesce(said_at, created_at) <= coalesce(:as_of::timestamptz, :known_at, 'infinity')
@@ -83,7 +96,7 @@ from (
   union all
   select id, coalesce(place, 0), coalesce(nullif(metadata ->> 'through', ''), '~'), 0
   from episodes
-  where tenant_id = :tenant_id and metadata ->> 'session' = :session
+  where tenant_id = :tenant_id and metadata ->> 'session' = :session and piece is null
     and exists (
       select from episodes known
       where known.tenant_id = :tenant_id and known.idempotency_key = :session_key
@@ -91,3 +104,58 @@ from (
 ) stored
 order by sequence desc, through desc, episode_id
 limit 1
+
+-- find_latest_pieces --
+-- The latest pieces of sessions in some scopes, the last first.
+select id, piece, content, said_at, created_at, author, origin, trust,
+  metadata ->> 'session' as session
+from episodes
+where tenant_id = :tenant_id and piece is not null and is_named_scope(butler, :scope)
+  and quarantined is null and episode_state(expires_at, :now) <> 'expired'
+order by said_at desc nulls last, place desc, id
+limit :limit
+
+-- find_decisions --
+-- What was settled in some sessions, or what replaced it since: by session, in order.
+with recursive decided as (
+  select session_id, place, id, past_by, 0 as replaced
+  from episodes
+  where tenant_id = :tenant_id and piece = 'decision' and session_id = any(:sessions)
+    and quarantined is null and episode_state(expires_at, :now) <> 'expired'
+  union all
+  select d.session_id, d.place, later.id, later.past_by, d.replaced + 1
+  from decided d
+  join episodes later on later.tenant_id = :tenant_id and later.id = d.past_by
+  where d.replaced < 5 and later.quarantined is null
+    and episode_state(later.expires_at, :now) <> 'expired'
+)
+select session_id, min(place) as place, id, max(replaced) > 0 as replaces
+from decided
+where past_by is null
+group by session_id, id
+order by session_id, place, id
+
+-- find_parts --
+-- The parts of a session and where each begins; not those whose episode was forgotten or erased.
+select e.memory_id as episode_id, e.place, e.through, e.since
+from (
+  select memory_id, (payload ->> 'place')::integer as place, payload ->> 'through' as through,
+    coalesce(lag(payload ->> 'through') over (order by sequence), '') as since, sequence
+  from memory_events
+  where tenant_id = :tenant_id and request_id = :session_key
+    and event_type = 'episode_created' and payload ->> 'through' is not null
+) e
+where not exists (
+    select from memory_events gone
+    where gone.tenant_id = :tenant_id and gone.memory_id = e.memory_id
+      and gone.event_type = 'episode_forgotten'
+  )
+  and (
+    exists (select from episodes where tenant_id = :tenant_id and id = e.memory_id)
+    or exists (
+      select from memory_events gone
+      where gone.tenant_id = :tenant_id and gone.memory_id = e.memory_id
+        and gone.event_type in ('episode_expired', 'episode_evicted')
+    )
+  )
+order by e.sequence

@@ -51,16 +51,18 @@ select memory_id
 from memory_events
 where tenant_id = :tenant_id and created_at >= :since and actor = :actor
   and event_type in ('episode_created', 'fact_created', 'rule_created', 'entity_created')
+  and not jsonb_exists(payload, 'piece')
 order by sequence
 limit :limit
 
 -- find_moves --
--- How many facts and episodes changed state, by day; earlier ones count on the first day.
+-- How many facts and whole episodes changed state, by day; earlier ones count on the first day.
 select memory_type, event_type,
   greatest((created_at at time zone 'UTC')::date, :first_day::date) as day,
   payload ->> 'from' as was, payload ->> 'to' as became, count(*) as count
 from memory_events
 where tenant_id = :tenant_id and memory_type in ('fact', 'episode')
+  and not jsonb_exists(payload, 'piece')
   and (created_at at time zone 'UTC')::date <= :last_day::date
 group by 1, 2, 3, 4, 5
 order by 1, 2, 3, 4, 5

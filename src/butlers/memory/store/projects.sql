@@ -29,11 +29,15 @@ where tenant_id = :tenant_id and (id = :id or moved_to = :id or shared)
 order by id
 
 -- find --
--- Find projects with the number of their memories, last seen first.
+-- Find projects with the number of their memories, pieces not counted, last seen first.
 select {project},
   (
     select count(*) from index_memories m
     where m.tenant_id = :tenant_id and m.scope = :prefix || projects.id and m.shown
+      and not exists (
+        select from episodes e
+        where e.tenant_id = :tenant_id and e.id = m.memory_id and e.piece is not null
+      )
   ) as memories
 from projects
 where tenant_id = :tenant_id and (:id::text is null or id = :id)

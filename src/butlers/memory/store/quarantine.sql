@@ -1,10 +1,15 @@
 -- {held} --
--- Memories in quarantine.
+-- Memories in quarantine; a piece goes with its episode.
 (
   select 'episode' as memory_type, id, content, null as subject, null as predicate, quarantined,
     origin, trust, stored_by, butler as scope, created_at
   from episodes
   where tenant_id = :tenant_id and quarantined is not null
+    and not (piece is not null and exists (
+      select from episodes whole
+      where whole.tenant_id = :tenant_id and whole.quarantined is not null
+        and whole.id::text = episodes.metadata ->> 'part'
+    ))
     and episode_state(expires_at, :now) <> 'expired'
   union all
   select 'fact', id, content, subject, predicate, quarantined, origin, trust, stored_by, scope,
@@ -55,9 +60,10 @@ where tenant_id = :tenant_id and id = :id and quarantined is not null
   and rule_state(metadata) <> 'forgotten'
 
 -- release_episode --
--- Release an episode from quarantine.
+-- Release an episode and its pieces from quarantine.
 update episodes set quarantined = null
-where tenant_id = :tenant_id and id = :id and quarantined is not null
+where tenant_id = :tenant_id and (id = :id or piece is not null and metadata ->> 'part' = :id::text)
+  and quarantined is not null
   and episode_state(expires_at, :now) <> 'expired'
 
 -- is_quarantined --

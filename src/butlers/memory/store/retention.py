@@ -20,7 +20,7 @@ delete_episodes = Rows(_SQL["delete_episodes"])
 find_binned = Rows(_SQL["find_binned"])
 get_binned_content = FirstValue[str](_SQL["get_binned_content"])
 take_from_bin = Touched(_SQL["take_from_bin"])
-restore_binned = FirstValue[str](_SQL["restore_binned"])
+restore_binned = FirstRow(_SQL["restore_binned"])
 empty_bin = Rows(_SQL["empty_bin"])
 
 claim_expired = Rows(_SQL["claim_expired"])

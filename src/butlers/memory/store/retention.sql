@@ -26,17 +26,20 @@ for update skip locked
 -- claim_surplus --
 -- Lock the oldest consolidated episodes beyond the number to keep.
 select id from episodes
-where tenant_id = :tenant_id and consolidation_status = 'consolidated' and quarantined is null
+where tenant_id = :tenant_id and consolidation_status = 'consolidated' and piece is null
+  and quarantined is null
   and (leased_until is null or leased_until <= :now) and not {is_evidence}
 order by created_at, id
 limit least(
-  :limit, greatest((select count(*) from episodes where tenant_id = :tenant_id) - :kept, 0)
+  :limit, greatest(
+    (select count(*) from episodes where tenant_id = :tenant_id and piece is null) - :kept, 0
+  )
 )
 for update skip locked
 
 -- count_remaining --
--- Count the episodes of the tenant.
-select count(*) from episodes where tenant_id = :tenant_id
+-- Count the whole episodes of the tenant.
+select count(*) from episodes where tenant_id = :tenant_id and piece is null
 
 -- put_in_bin --
 -- Copy episodes to the bin, without leases and columns that can be derived.
@@ -52,7 +55,7 @@ where e.tenant_id = :tenant_id and e.id = any(:ids)
 -- Delete episodes that are in the bin.
 delete from episodes
 where tenant_id = :tenant_id and id = any(:ids)
-returning id, butler, consolidation_status, created_at, expires_at
+returning id, butler, consolidation_status, created_at, expires_at, piece
 
 -- find_binned --
 -- Find the episodes in the bin, latest first.
@@ -78,13 +81,15 @@ where tenant_id = :tenant_id and episode_id = :id
 -- Restore an episode from the bin with a new vector and expiry, unless its key is taken.
 insert into episodes
   ({binned}, tenant_id, expires_at, embedding, embedding_version_id, search_vector)
-select {from_bin}, b.tenant_id, :expires_at::timestamptz, :embedding::vector,
+select {from_bin}, b.tenant_id,
+  case when e.piece is null then :expires_at::timestamptz else :piece_expires_at::timestamptz end,
+  :embedding::vector,
   :embedding_version_id::uuid, text_search_vector(:searchable)
 from binned_episodes b
 cross join lateral jsonb_populate_record(null::episodes, b.episode) e
 where b.tenant_id = :tenant_id and b.episode_id = :id
 on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
-returning consolidation_status
+returning consolidation_status as state, expires_at
 
 -- empty_bin --
 -- Delete episodes from the bin for good, oldest first.

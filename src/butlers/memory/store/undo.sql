@@ -33,6 +33,10 @@ with recursive taken (kind, id) as (
     union
     select 'episode', id from episodes where tenant_id = :tenant_id and id = :episode_id::uuid
     union
+    select 'episode', id from episodes
+    where tenant_id = :tenant_id and piece is not null
+      and metadata ->> 'part' = :episode_id::uuid::text
+    union
     select 'episode', id from episodes where {of_source}
     union
     select 'fact', id from facts where {of_source}

@@ -125,6 +125,7 @@ def _removed(row: Row) -> dict[str, Any]:
         "butler": row["butler"],
         "created_at": row["created_at"].isoformat(),
         "expires_at": expires_at.isoformat() if expires_at else None,
+        **({"piece": row["piece"]} if row["piece"] else {}),
     }
 
 
