@@ -26,6 +26,7 @@ class CueKind(StrEnum):
     IDENTITY = "identity"
     PREFERENCE = "preference"
     DECISION = "decision"
+    CONVENTION = "convention"
     CORRECTION = "correction"
     REMEMBER = "remember"
 

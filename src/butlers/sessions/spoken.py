@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from butlers.memory.model import NewFact, NewRule, Origin, Permanence
+from butlers.memory.policy.statement_keys import USER, statement_key
 from butlers.sessions import cues
 from butlers.sessions.cues import Cue, CueKind
 
@@ -19,6 +20,8 @@ _MACHINE = re.compile(
     r"|.*\b(?:ERROR|WARN|WARNING|INFO|DEBUG|TRACE|FATAL|E\d{4})\b"
     r"|(?:\$|%|>>>|\+\+\+|---|@@|diff |index |[+-](?=\S|\s{2,})) ?\S|(?: {4}|\t)\s*\S"
 )
+# Instructions of a skill or a role, which an agent puts into a turn and nobody typed.
+_INSTRUCTIONS = re.compile(r"\s*(?:Base directory for this skill:|You are an? (?s:.{600}))")
 _SIGN = re.compile(r"[{}()\[\];=<>|\\/_$&*^~\"'`:,.+\d-]")
 _MUCH = 0.3
 _SHORTEST_RUN, _LONGEST_WORDLESS, _WRAPPED, _ABBREVIATION = 3, 400, 60, 12
@@ -48,6 +51,33 @@ def without_pasted(text: str) -> str:
     return "\n".join([*lines, *_shortened(run)]).strip()
 
 
+# What a terminal or a compiler printed, a line of code, or of a change.
+_PRINTED = re.compile(
+    r"\s*(?:\[?\d{2,4}[/-]\d\d[/-]\d{2,4}|\S+:\d+(?::\d+)?:|\S+[$%❯] \S|//|/\*|@@|\+[ \t_#]?\S"
+    r"|<!--|</?\w|[\w.]+\(.*\)[;,]?$|\w+ = \S|\d+ (?:issues?|errors?|passed|failed|warnings?)\b"
+    r"|(?:func|def|class|const|var|import|return|export|public|private|type|package) .*[({;\w]$"
+    r"|(?:if|for|while|else|switch|try)\b.*[{:]$|[#>] \S.*\S = |[})\]]+[;,]?$"
+    r"|[\u2190-\u2bff\U0001f300-\U0001faff])|.*[{};]\s*$"
+)
+_IMAGE = re.compile(r"\[Image[^\]\n]*\]")
+
+
+def without_printed(text: str) -> str:
+    """Return a turn without pictures, pasted blocks, and paragraphs that a program printed."""
+    paragraphs = re.split(r"\n[ \t]*\n", _IMAGE.sub("", without_pasted(text)))
+    return "\n\n".join(filter(None, map(_typed_lines, paragraphs)))
+
+
+def _typed_lines(paragraph: str) -> str:
+    lines = paragraph.split("\n")
+    typed = [line for line in lines if _LISTED.match(line) or not _PRINTED.match(line)]
+    is_own = bool(typed) and lines[0] is typed[0]
+    if is_own and 2 * len(typed) > len(lines):
+        return "\n".join(typed)
+    # Of what was printed only a first line that announces it was typed.
+    return lines[0] if is_own and len(lines) > 1 else ""
+
+
 def unlisted(sentence: str) -> str:
     """Return a sentence without its bullet or number."""
     return _LISTED.sub("", sentence)
@@ -55,6 +85,8 @@ def unlisted(sentence: str) -> str:
 
 def own_sentences(text: str) -> list[str]:
     """List the sentences that the user typed: nothing quoted, pasted or announced."""
+    if _INSTRUCTIONS.match(text):
+        return []
     paragraphs = re.split(r"\n[ \t]*\n", without_pasted(_FENCED.sub("", text)))
     pasted = False
     own: list[str] = []
@@ -63,7 +95,7 @@ def own_sentences(text: str) -> list[str]:
         is_document = re.match(r"[ \t]*(?:#{1,6} |>|<\w+)", paragraph) is not None
         pasted = pasted or is_document
         if not pasted or (is_last and not is_document):
-            own += _sentences(_typed(paragraph))
+            own += sentences(_typed(paragraph))
         pasted = pasted or _announces(paragraph)
     return own
 
@@ -75,15 +107,16 @@ def _typed(paragraph: str) -> str:
     return "\n".join(lines[: next(ends, None)])
 
 
-def _sentences(text: str) -> list[str]:
+def sentences(text: str) -> list[str]:
+    """List the sentences of a text; what is quoted is not divided."""
     quoted = [match.span() for match in _QUOTED.finditer(text)]
-    start, sentences = 0, []
+    start, found = 0, list[str]()
     for end in _END.finditer(text):
         if not _goes_on(text, start, end) and not any(a < end.end() < b for a, b in quoted):
-            sentences.append(text[start : end.end()].strip())
+            found.append(text[start : end.end()].strip())
             start = end.end()
-    sentences.append(text[start:].strip())
-    return [sentence for sentence in sentences if any(map(str.isalnum, sentence))]
+    found.append(text[start:].strip())
+    return [sentence for sentence in found if any(map(str.isalnum, sentence))]
 
 
 def _announces(text: str) -> bool:
@@ -130,17 +163,9 @@ def _noted(lines: list[str]) -> str:
 STATED_CONFIDENCE = 0.5
 """Confidence of a fact that was extracted without a model, until it is confirmed."""
 
-_USER = "user"
 _TAGS = ("stated",)
 _PERMANENCE = dict.fromkeys((CueKind.NAME, CueKind.IDENTITY, CueKind.PREFERENCE), Permanence.STABLE)
 """Statements of users about themselves stay true longer than others."""
-_PREDICATES = {
-    CueKind.DECISION: "decision",
-    CueKind.CORRECTION: "correction",
-    CueKind.REMEMBER: "to remember",
-}
-_ARTICLE = re.compile(r"^(?:the|an?|der|die|das|el|la|los|las|le|les|l['’]) ?\b", re.IGNORECASE)
-_TOPIC_WORDS, _TOPIC_CHARACTERS = 6, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,15 +223,10 @@ def _memory(
 
 
 def _key(cue: Cue) -> tuple[str, str]:
-    """Return the subject and predicate of a statement."""
+    """Return the subject and predicate of a statement, plain where its grammar does not say."""
     if cue.kind is CueKind.NAME:
-        return _USER, "name"
-    if cue.kind in _PERMANENCE:
-        return _USER, cue.about.casefold() or _topic(cue.rest)
-    return _topic(cue.about or cue.rest), _PREDICATES[cue.kind]
-
-
-def _topic(text: str) -> str:
-    """Return the first words of a text, enough to recognise it by."""
-    words = _ARTICLE.sub("", text).split()[:_TOPIC_WORDS]
-    return " ".join(words)[:_TOPIC_CHARACTERS].strip(" ,.;:!。，、：！") or text[:_TOPIC_CHARACTERS]
+        return USER, "name"
+    key = statement_key(cue.rest)
+    if key.is_plain and cue.kind in _PERMANENCE:
+        return USER, cue.about.casefold() or key.predicate
+    return key.subject, key.predicate
