@@ -15,6 +15,8 @@ from butlers.sessions.agent_files import FileChange, json_change, table, toml_ch
 
 # The hook gives up by itself before; Codex allows no more at the end of a session.
 HOOK_TIMEOUT_SECONDS = 3
+# Only tools that run commands or change files; Codex reports failures by PostToolUse alone.
+_TOOLS, _SHELL = "Bash|Edit|MultiEdit|Write|NotebookEdit|apply_patch", "Bash"
 _HOOK_PROGRAM, _HOOK_MODULE = "butlers-hook", "butlers.hook"
 
 
@@ -32,11 +34,21 @@ class _Layout(NamedTuple):
     directory: str
     servers: str
     change: Callable[[Path, Callable[[Any], None]], FileChange]
+    failures: str
+    """The event after a tool call that failed."""
+
+    @property
+    def matchers(self) -> dict[str, dict[str, str]]:
+        """For each event that is connected, for which tools."""
+        calls = {"PreToolUse": {"matcher": _TOOLS}, self.failures: {"matcher": _SHELL}}
+        return {**dict.fromkeys(EVENTS, {}), **calls}
 
 
 _LAYOUTS = {
-    Client.CLAUDE_CODE: _Layout("CLAUDE_CONFIG_DIR", ".claude", "mcpServers", json_change),
-    Client.CODEX: _Layout("CODEX_HOME", ".codex", "mcp_servers", toml_change),
+    Client.CLAUDE_CODE: _Layout(
+        "CLAUDE_CONFIG_DIR", ".claude", "mcpServers", json_change, "PostToolUseFailure"
+    ),
+    Client.CODEX: _Layout("CODEX_HOME", ".codex", "mcp_servers", toml_change, "PostToolUse"),
 }
 
 
@@ -124,12 +136,12 @@ def connecting(connection: Connection, client: Client, where: ClientFiles) -> li
         servers[connection.server_name] = {**kind, **connection.server}
 
     def add_hooks(settings: dict[str, Any]) -> None:
-        for event in EVENTS:
+        for event, matcher in layout.matchers.items():
             groups = table(settings, where.hooks, "hooks").setdefault(event, [])
             # Left in its position: by it Codex recognises a hook that the user trusted.
             if connection.hook not in _handlers(groups):
                 _remove(groups, connection)
-                groups.append({"hooks": [connection.hook]})
+                groups.append({**matcher, "hooks": [connection.hook]})
 
     return [layout.change(where.servers, add_server), json_change(where.hooks, add_hooks)]
 
@@ -143,7 +155,7 @@ def disconnecting(connection: Connection, client: Client, where: ClientFiles) ->
 
     def drop_hooks(settings: dict[str, Any]) -> None:
         events: Any = settings.get("hooks")
-        for event in EVENTS if isinstance(events, dict) else ():
+        for event in layout.matchers if isinstance(events, dict) else ():
             _remove(events.get(event), connection)
             if events.get(event) == []:
                 _drop(settings, "hooks", event)
