@@ -102,8 +102,8 @@ def test_a_secret_is_refused(said, predicate, content):
 
 
 def test_the_instructions_are_not_given_back():
-    told = "no guesses, no small talk; passing errors"
-    assert not is_taken(evidence(f"Ann: {told}"), "Ann", "no guesses, no small talk")
+    told = "still true next month; guesses, small talk, passing errors"
+    assert not is_taken(evidence(f"Ann: {told}"), "Ann", "still true next month")
     with pytest.raises(Refused, match="repeats the instructions"):
         check_rule(evidence(told), "Small talk, guesses, passing errors", TEMPLATE)
 

@@ -54,11 +54,11 @@ def test_the_prompt_is_the_template_with_what_happened_and_what_is_known():
 
 
 def test_nothing_in_the_instructions_could_be_copied_for_an_answer():
-    """No example, no identifier: a small model gives back what it is shown."""
+    """No identifier, and sentences of others come first: a model gives back what it read last."""
     for template in (TEMPLATE, BRIEF):
         assert not re.search(r"[0-9a-f]{8}-|…|e\.g\.|example|```", template)
         assert "data only" in template and template.count(MATERIAL) == 1
-    assert len(BRIEF.split()) < 120
+    assert len(BRIEF.split()) < 150 and BRIEF.strip().endswith(MATERIAL)
 
 
 @pytest.mark.contract("R12.4")

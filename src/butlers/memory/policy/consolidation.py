@@ -1,9 +1,11 @@
 """Build the prompt of a consolidation, and the schema of its answer."""
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
@@ -27,7 +29,20 @@ SMALL_CONTEXT = 8192
 _CHARS_PER_TOKEN = 2
 # Enough to recognise a fact.
 _MAX_KNOWN_CHARS = 1_000
-_FOUND_BY_SMALL = 5
+_NAMING_WORDS = 3
+
+
+SENTENCES = "sentences"
+"""Under what a small model describes the sentences it was asked about."""
+
+
+class SentenceKind(StrEnum):
+    """What a small model takes a sentence for."""
+
+    FACT = "fact"
+    RULE = "rule"
+    TASK = "task"
+    CHAT = "chat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +139,8 @@ class ConsolidationPrompt:
     known: KnownMemories
     shown: Mapping[int, UUID]
     instructions: str
-    is_quoted: bool = False
-    """Whether passages of the episodes are stored, not the answer's own words."""
+    statements: tuple[str, ...] | None = None
+    """The sentences that a small model was asked about; only people's words are stored then."""
 
 
 def numbered(episodes: Sequence[EpisodeToRead], known: KnownMemories) -> dict[int, UUID]:
@@ -143,7 +158,7 @@ def build_prompt(template: str, episodes: Sequence[EpisodeToRead], known: KnownM
         "known_rules": [_rule(number[id], row) for id, row in known.rules.items()],
         "episodes": [_episode(number[episode.id], episode) for episode in episodes],
     }
-    shown = [tag for tag, lines in sections.items() if lines or tag != "known_entities"]
+    shown = [tag for tag, lines in sections.items() if lines]
     fenced = ("\n".join((f"<{tag}>", *sections[tag], f"</{tag}>")) for tag in shown)
     before, _, after = template.partition(MATERIAL)
     return before + "\n\n".join(fenced) + after
@@ -170,11 +185,24 @@ def answer_schema() -> dict[str, Any]:
     return closed_object({name: _list(item) for name, item in zip(names, lists, strict=True)})
 
 
-def brief_schema() -> dict[str, Any]:
-    """Return the schema of a small model's answer."""
-    facts, rules = closed_object(_STATEMENT), closed_object({"content": _TEXT})
-    most = {"maxItems": _FOUND_BY_SMALL}
-    return closed_object({"new_facts": _list(facts) | most, "new_rules": _list(rules) | most})
+def brief_schema(statements: Sequence[str]) -> dict[str, Any]:
+    """Return the schema of a small model's answer: each numbered sentence, described."""
+    kind = {"type": "string", "enum": [str(kind) for kind in SentenceKind]}
+    sentence = closed_object({"kind": kind, "about": _TEXT, "property": _TEXT})
+    return closed_object(
+        {SENTENCES: closed_object(dict.fromkeys(sentence_names(statements), sentence))}
+    )
+
+
+def sentence_names(statements: Sequence[str]) -> list[str]:
+    """Name each sentence by its number and first words: a number alone gets mixed up."""
+    firsts = (" ".join(re.findall(r"\w+", text)[:_NAMING_WORDS]) for text in statements)
+    return [f"{number}. {words}" for number, words in enumerate(firsts, start=1)]
+
+
+def numbered_lines(statements: Sequence[str]) -> str:
+    """Return the sentences as a small model is shown them."""
+    return "\n".join(f'{number}. "{text}"' for number, text in enumerate(statements, start=1))
 
 
 _TEXT: dict[str, Any] = {"type": "string"}

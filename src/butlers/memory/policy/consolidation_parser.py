@@ -78,6 +78,7 @@ class ConsolidationResult:
     confirmations: tuple[UUID, ...] = ()
     parse_errors: tuple[str, ...] = field(default=())
     nothing_in: tuple[UUID, ...] = ()
+    is_quoted: bool = False
 
 
 def parse_consolidation(

@@ -72,6 +72,8 @@ class ConsolidationPlan:
     actions: tuple[Action, ...]
     errors: tuple[str, ...]
     nothing_in: frozenset[UUID] = frozenset()
+    is_quoted: bool = False
+    """Whether a small model made it, which is shown nothing of what is known."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,8 @@ def plan(
             actions.append(make(label))
         except InvalidInput as error:
             errors.append(f"{label}: {error}")
-    return ConsolidationPlan(tuple(actions), tuple(errors), frozenset(result.nothing_in))
+    empty = frozenset(result.nothing_in)
+    return ConsolidationPlan(tuple(actions), tuple(errors), empty, result.is_quoted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,36 +5,41 @@ sentences are quoted: an assistant repeats what pages and programs say, orders a
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from butlers.errors import InvalidInput
 from butlers.kernel.text import folded
-from butlers.memory.policy.consolidation import EpisodeToRead
+from butlers.memory.policy.answer_json import find_object
+from butlers.memory.policy.consolidation import (
+    SENTENCES,
+    EpisodeToRead,
+    SentenceKind,
+    sentence_names,
+)
 from butlers.memory.policy.consolidation_guards import Evidence, Refused, names, paragraphs, telling
+from butlers.memory.policy.consolidation_keys import (
+    USER,
+    has_known_property,
+    key_of,
+    predicate_of,
+    with_value,
+)
 from butlers.memory.policy.consolidation_parser import (
     ConsolidationResult,
     NewFactEntry,
     NewRuleEntry,
+    parse_consolidation,
 )
+from butlers.memory.policy.consolidation_sentences import is_request, is_standing, sentences
 
 Entry = TypeVar("Entry", NewFactEntry, NewRuleEntry)
 
+_LASTING = frozenset({SentenceKind.FACT, SentenceKind.RULE})
 # The share of the model's words that the passage must have.
 _MEANT = 0.5
 _LONGEST_PASSAGE = 3
-_TOPIC_WORDS = 4
-_LONGEST_TOPIC = 80
-_USER = "user"
-# A full stop within a word or after a title, as in "Dr. Li", ends nothing.
-_SENTENCE = re.compile(
-    r"(?:[^.!?…。！？\n]|[.!?…](?!\s|$)|(?<=\b[A-Z][a-z])\.|(?<=\b[A-Z])\.)+(?:[.!?…]+|[。！？]+)?"
-)
-_SPEAKER = re.compile(
-    r"(?:(user|human|request|then|stated|said|correction)|assistant|ai|agent|outcome)\s*:\s*",
-    re.IGNORECASE,
-)
 # Words of somebody who asks for something from now on.
 _DIRECTING = re.compile(
     r"\b(?:always|never|must|should|shall|please|use|prefer|avoid|only|don'?t|do not|no longer"
@@ -45,17 +50,43 @@ _DIRECTING = re.compile(
 )
 
 
-class _Sentence(NamedTuple):
-    text: str
-    is_persons: bool
-
-    @property
-    def is_question(self) -> bool:
-        return self.text.endswith(("?", "？"))
+class _NothingToKeep(Exception):
+    """Only an assistant says what the model wrote, or it is a request."""
 
 
-class _NobodySaid(Exception):
-    """Only an assistant says what the model wrote."""
+def parse_brief(
+    answer: str, statements: Sequence[str], episodes: Sequence[EpisodeToRead]
+) -> ConsolidationResult:
+    """Parse a small model's answer: a description of each statement, or entries to be quoted."""
+    described, fault = find_object(answer, frozenset({SENTENCES}))
+    kinds = described.get(SENTENCES)
+    if fault or not isinstance(kinds, Mapping):
+        return in_their_words(parse_consolidation(answer), episodes)
+    rules = tuple(NewRuleEntry(text) for text in statements if is_standing(text))
+    pairs = zip(sentence_names(statements), statements, strict=True)
+    facts = [(kinds.get(name), text) for name, text in pairs if not is_standing(text)]
+    return ConsolidationResult(new_facts=_described(facts), new_rules=rules, is_quoted=True)
+
+
+def _described(sentences: Sequence[tuple[Any, str]]) -> tuple[NewFactEntry, ...]:
+    """Make facts of what a model takes for one, each under a key of its own."""
+    facts: dict[tuple[str, str], NewFactEntry] = {}
+    for said, text in sentences:
+        if not isinstance(said, Mapping) or not _is_lasting(said, text):
+            continue
+        about, prop = (str(said.get(name, "")) for name in ("about", "property"))
+        subject, predicate = key_of(about, prop, text)
+        # Of two statements under one key the second would replace the first.
+        if (folded(subject), predicate) in facts:
+            predicate = with_value(predicate, subject, text)
+        if predicate:
+            fact = NewFactEntry(subject, predicate, text)
+            facts.setdefault((folded(subject), predicate), fact)
+    return tuple(facts.values())
+
+
+def _is_lasting(said: Mapping[str, Any], text: str) -> bool:
+    return said.get("kind") in _LASTING or has_known_property(text)
 
 
 def in_their_words(
@@ -75,6 +106,7 @@ def in_their_words(
         new_facts=tuple(fact_of[text] for text in whole),
         new_rules=tuple(rule_of.values()),
         parse_errors=tuple(errors),
+        is_quoted=True,
     )
 
 
@@ -85,7 +117,7 @@ def _quoted(
     for place, entry in enumerate(entries):
         try:
             quoted.append(quote(entry))
-        except _NobodySaid:
+        except _NothingToKeep:
             continue  # nothing to keep, and no fault of the model
         except InvalidInput as error:
             errors.append(f"{name}[{place}]: {error}")
@@ -93,11 +125,13 @@ def _quoted(
 
 
 def _fact(fact: NewFactEntry, episodes: Sequence[EpisodeToRead]) -> NewFactEntry:
-    """Quote a fact; its predicate is made of the passage, so that it supersedes no other fact."""
-    subject = fact.subject if telling(fact.subject) else _USER
-    passage = _meant(fact.content, "" if folded(subject) == _USER else subject, episodes)
-    topic = "_".join(telling(passage)[:_TOPIC_WORDS])[:_LONGEST_TOPIC]
-    return replace(fact, subject=subject, predicate=topic or fact.predicate, content=passage)
+    """Quote a fact; a passage that only asks for something is none."""
+    subject = fact.subject if telling(fact.subject) else USER
+    passage = _meant(fact.content, "" if folded(subject) == USER else subject, episodes)
+    if is_request(passage):
+        raise _NothingToKeep
+    predicate = predicate_of(fact.predicate, subject, passage) or fact.predicate
+    return replace(fact, subject=subject, predicate=predicate, content=passage)
 
 
 def _rule(rule: NewRuleEntry, episodes: Sequence[EpisodeToRead]) -> NewRuleEntry:
@@ -111,7 +145,7 @@ def _rule(rule: NewRuleEntry, episodes: Sequence[EpisodeToRead]) -> NewRuleEntry
 def _meant(content: str, subject: str, episodes: Sequence[EpisodeToRead]) -> str:
     """Return the person's passage that says it best and names its subject.
 
-    Raise _NobodySaid if an assistant says it at least as well, Refused if no passage does.
+    Raise _NothingToKeep if an assistant says it at least as well, Refused if no passage does.
     """
     for says in _MATCHES:
         for by_persons in (True, False):
@@ -120,31 +154,19 @@ def _meant(content: str, subject: str, episodes: Sequence[EpisodeToRead]) -> str
                 if says(evidence, content, subject) and evidence.names(subject):
                     if by_persons:
                         return passage
-                    raise _NobodySaid
+                    raise _NothingToKeep
     raise Refused("content: no passage of the episode says it")
 
 
 def _passages(episodes: Sequence[EpisodeToRead], by_persons: bool) -> Iterator[str]:
     """Yield runs of sentences without a question, the shortest first."""
-    texts = [list(_sentences(text)) for episode in episodes for text in paragraphs(episode)]
+    texts = [list(sentences(text)) for episode in episodes for text in paragraphs(episode)]
     for length in range(1, _LONGEST_PASSAGE + 1):
-        for sentences in texts:
-            for start in range(len(sentences) - length + 1):
-                run = sentences[start : start + length]
+        for spoken in texts:
+            for start in range(len(spoken) - length + 1):
+                run = spoken[start : start + length]
                 if all(s.is_persons is by_persons and not s.is_question for s in run):
                     yield " ".join(sentence.text for sentence in run)
-
-
-def _sentences(paragraph: str) -> Iterator[_Sentence]:
-    """Yield every sentence; a person says it unless another speaker is named."""
-    is_persons = True
-    for match in _SENTENCE.finditer(paragraph):
-        text = match[0].strip()
-        if speaker := _SPEAKER.match(text):
-            is_persons = speaker[1] is not None
-            text = text[speaker.end() :]
-        if text:
-            yield _Sentence(text, is_persons)
 
 
 # Ways in which a passage may say a content about a subject, the surest first: word for word, all of

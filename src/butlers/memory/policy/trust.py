@@ -7,6 +7,7 @@ from butlers.kernel.text import clean, folded, one_line
 from butlers.memory.model import Lineage, New, Origin, Permanence, Provenance, Trust
 
 LESS_TRUSTED = "it is less trusted than what it is about"
+UNSEEN = "a small model is not shown what it would replace"
 DRAWN_FROM_HELD = "drawn from an episode in quarantine"
 _WORDS = {Trust.LOW: "low trust", Trust.STATED: ""}
 _OWN_MARKS = "marked by its own author alone"

@@ -32,7 +32,7 @@ from butlers.memory.policy.consolidation import (
 )
 from butlers.memory.policy.consolidation_parser import ConsolidationResult, parse_consolidation
 from butlers.memory.policy.consolidation_plan import EpisodeBatch, plan
-from butlers.memory.policy.consolidation_quotes import in_their_words
+from butlers.memory.policy.consolidation_quotes import parse_brief
 from butlers.memory.policy.inputs import checked_id
 from butlers.memory.store import consolidation, memories, proposals
 from butlers.memory.store.consolidation import Lease
@@ -81,9 +81,10 @@ async def take_answer(
     memory: Memory, claimed: Claimed, prompt: ConsolidationPrompt, answer: str, lineage: Lineage
 ) -> ConsolidationReport:
     """Parse, plan and apply an answer; one without any usable entry is a failed attempt."""
-    result = parse_consolidation(answer, prompt.shown)
-    if prompt.is_quoted:
-        result = in_their_words(result, claimed.episodes)
+    if prompt.statements is None:
+        result = parse_consolidation(answer, prompt.shown)
+    else:
+        result = parse_brief(answer, prompt.statements, claimed.episodes)
     butler, known_to_all = claimed.butler, await _known_to_all(memory, result, lineage)
     batch = EpisodeBatch(butler, claimed.episodes, prompt.instructions, known_to_all)
     planned = plan(result, batch, prompt.known, memory.settings)

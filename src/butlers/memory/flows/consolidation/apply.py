@@ -40,7 +40,7 @@ from butlers.memory.policy.consolidation_plan import (
     StoreFact,
     StoreRule,
 )
-from butlers.memory.policy.trust import LESS_TRUSTED, why_not_replaced
+from butlers.memory.policy.trust import LESS_TRUSTED, UNSEEN, why_not_replaced
 from butlers.memory.store import consolidation, episodes, facts, rules
 from butlers.memory.store.consolidation import Lease
 from butlers.memory.store.events import Transition
@@ -59,6 +59,7 @@ class _ApplyContext(UnitOfWork):
     touchable: set[UUID]
     applied: Applied
     trust: dict[UUID, Trust]
+    is_quoted: bool = False
 
     def least(self, episode_ids: Sequence[UUID]) -> Trust:
         """The least trust among these episodes, which limits what is drawn from them."""
@@ -94,8 +95,8 @@ async def apply(
         await facts.hold_keys(tx, *map(FactKey.of, stored))
         touchable = {*known.facts, *known.rules}
         trusted = {row["id"]: Trust(row["trust"]) for row in held}
-        butler = claimed.butler
-        work = _ApplyContext(memory, tx, lineage, butler, known, touchable, applied, trusted)
+        whose = (memory, tx, lineage, claimed.butler, known)
+        work = _ApplyContext(*whose, touchable, applied, trusted, plan.is_quoted)
         for action, embedding in zip(actions, embeddings, strict=True):
             await _isolated(work, action, embedding)
         if applied.effects or not applied.errors:
@@ -171,7 +172,8 @@ async def _store_fact(work: _ApplyContext, action: StoreFact, embedding: Embeddi
     if same is not None:
         return await _confirm_if_shown(work, MemoryRef(MemoryType.FACT, same), action.cited)
     inferred = work.drawn_from(action.sources)
-    if reason := _why_review(work, overlapping, inferred.lineage.trust):
+    unseen = UNSEEN if _unseen(work, action, overlapping) else None
+    if reason := _why_review(work, overlapping, inferred.lineage.trust) or unseen:
         target = place.replaced or next((row["id"] for row in overlapping), None)
         return await _propose(work, replace(action, new=new), reason, target)
     await _created(work, await store_fact_in(inferred, new, embedding), action.sources)
@@ -222,15 +224,18 @@ def _check_replaceable(
     work: _ApplyContext, action: StoreFact, holder: Row | None, overlapping: Sequence[Row]
 ) -> None:
     """Refuse to replace a target that is gone, or anything the prompt did not show."""
-    target_id = action.target_id
-    if target_id is not None and (holder is None or holder["id"] != target_id):
+    if action.target_id and (holder is None or holder["id"] != action.target_id):
         raise NotFound(f"fact {action.target_id} is no longer current; it was not changed")
-    for row in overlapping:
-        same = says_the_same(row["content"], action.new.content)
-        if row["validity"] == Validity.ACTIVE and row["id"] not in work.touchable and not same:
-            raise Conflict(
-                f"fact {row['id']} contradicts it and was not in the prompt; it was not changed"
-            )
+    if not work.is_quoted and (id := _unseen(work, action, overlapping)):
+        raise Conflict(f"fact {id} contradicts it and was not in the prompt; it was not changed")
+
+
+def _unseen(work: _ApplyContext, action: StoreFact, overlapping: Sequence[Row]) -> UUID | None:
+    """Return a current fact that says something else and that the model has not seen."""
+    current = (row for row in overlapping if row["validity"] == Validity.ACTIVE)
+    hidden = (row for row in current if row["id"] not in work.touchable)
+    new = action.new.content
+    return next((row["id"] for row in hidden if not says_the_same(row["content"], new)), None)
 
 
 async def _store_rule(work: _ApplyContext, action: StoreRule, embedding: Embedding) -> ActionEffect:

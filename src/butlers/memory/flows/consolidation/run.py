@@ -7,10 +7,11 @@ Every tenant has had a turn before any has a second.
 import asyncio
 import heapq
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import IntEnum
+from typing import Any
 
 import structlog
 
@@ -37,7 +38,10 @@ from butlers.memory.policy.consolidation import (
     brief_schema,
     build_prompt,
     numbered,
+    numbered_lines,
 )
+from butlers.memory.policy.consolidation_guards import paragraphs
+from butlers.memory.policy.consolidation_sentences import statements
 from butlers.module import HasBudget
 
 TRIGGER = "schedule:consolidation"
@@ -126,17 +130,28 @@ async def _attempt(
     memory: Memory, model: LanguageModel, claimed: Claimed, reach: Reach, lineage: Lineage
 ) -> ConsolidationReport:
     known = await read_known(memory, claimed, reach, lineage)
-    template = BRIEF if reach.is_small else TEMPLATE
-    prompt = build_prompt(template, claimed.episodes, known)
-    completion = _complete(model, prompt, reach)
+    shown = numbered(claimed.episodes, known)
+    if reach.is_small:
+        stated = tuple(statements(text for one in claimed.episodes for text in paragraphs(one)))
+        asked = ConsolidationPrompt(known, shown, BRIEF, stated)
+        lines = numbered_lines(stated)
+        prompt = build_prompt(BRIEF, [replace(claimed.episodes[0], content=lines)], known)
+        completion = _complete(model, prompt, brief_schema(stated)) if stated else _nothing()
+    else:
+        asked = ConsolidationPrompt(known, shown, TEMPLATE)
+        prompt = build_prompt(TEMPLATE, claimed.episodes, known)
+        completion = _complete(model, prompt, answer_schema())
     answer = await leases.while_held(memory, claimed.lease, lineage, completion)
-    shown = ConsolidationPrompt(known, numbered(claimed.episodes, known), template, reach.is_small)
-    return await take_answer(memory, claimed, shown, answer, lineage)
+    return await take_answer(memory, claimed, asked, answer, lineage)
 
 
-async def _complete(model: LanguageModel, prompt: str, reach: Reach) -> str:
+async def _nothing() -> str:
+    """Return the answer about episodes in which nobody states anything; no model is asked."""
+    return "{}"
+
+
+async def _complete(model: LanguageModel, prompt: str, wanted: Mapping[str, Any]) -> str:
     """Return the model's answer; a session that is unavailable is no attempt."""
-    wanted = brief_schema() if reach.is_small else answer_schema()
     try:
         completion = await model.complete(prompt, schema=wanted, label=TRIGGER)
     except Unavailable as error:
