@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from butlers.hook import LOW_TRUST, parse_arguments
+from butlers.sessions.privacy import is_switched_off
 from butlers.sessions.projects import identify
 
 SOCKET_NAME = "mcp.sock"
@@ -66,6 +67,7 @@ class StdioBridge:
             connection.settimeout(_GREETING_SECONDS)
             connection.connect(path)
             about = {"project": identify(os.getcwd()), "low_trust": self._low_trust}
+            about["switched_off"] = is_switched_off()
             connection.sendall(_line({"butler": self._butler, **about}))
             with connection.makefile("rb") as answers:
                 welcome = json.loads(answers.readline() or b"{}")

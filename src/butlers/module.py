@@ -46,6 +46,8 @@ class ButlerEnvironment:
     clock_doubt: ClockDoubt = undoubted
     """Checked before anything irreversible is done because of the time."""
     limiter: ConcurrencyLimiter = field(default_factory=ConcurrencyLimiter)
+    check_storing: Callable[[Caller, Mapping[str, Any]], None] = lambda caller, given: None
+    """Raises if a caller may not store these words now, because they are private."""
 
 
 class NotRun(Exception):
@@ -139,6 +141,8 @@ class Module(ABC):
         Maintenance waits for no slot and has no time limit.
         """
         self._authorise(operation, caller)
+        if operation.stores_text:
+            self.environment.check_storing(caller, given)
         if operation.is_maintenance:
             return await operation.perform(self.operation_context(caller, request_id), **given)
         reads = operation.effect is OperationEffect.READS

@@ -19,10 +19,13 @@ from pydantic.fields import FieldInfo
 from butlers.auth.rights import INCLUDED_RIGHTS, Caller, Right
 from butlers.errors import Away, InvalidInput
 from butlers.kernel.json_values import brief, json_value
+from butlers.kernel.private_tags import public_arguments
 
 Run = Callable[[Any, Any], Awaitable[Any]]
 _SHOWN = 80
 _MOST_FAULTS = 5
+_WORDS = {"content", "memories", "canonical_name"}
+"""Arguments that hold a caller's words."""
 
 
 class OperationEffect(StrEnum):
@@ -184,8 +187,16 @@ class Operation:
         own = [name for name in fields if name in self.input_model.__annotations__]
         return {name: fields[name] for name in dict.fromkeys([*self.arguments, *own, *fields])}
 
+    @cached_property
+    def stores_text(self) -> bool:
+        """Whether it stores words of its caller."""
+        is_read = self.effect is OperationEffect.READS
+        return not is_read and not _WORDS.isdisjoint(self.input_model.model_fields)
+
     def parse(self, given: Mapping[str, Any]) -> Input:
-        """Validate arguments; InvalidInput names each fault."""
+        """Validate arguments, without private spans of texts; InvalidInput names each fault."""
+        if self.stores_text:
+            given = public_arguments(given)
         try:
             return self.input_model.model_validate(dict(given))
         except ValidationError as error:

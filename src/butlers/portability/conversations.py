@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from butlers.llm.envelopes import mapping
+from butlers.sessions.privacy import ANY_SESSION, PrivacyRules
+from butlers.sessions.private_turns import redact
 from butlers.sessions.transcripts import Speaker, Transcript, parse
 
 _SPEAKERS = {"user": Speaker.USER, "human": Speaker.USER, "assistant": Speaker.AGENT}
@@ -29,8 +31,8 @@ class Unreadable(ValueError):
     """A conversation that cannot be read; the message says why."""
 
 
-def read(source: str, exported: Any) -> Conversation:
-    """Read a conversation of ChatGPT or Claude."""
+def read(source: str, exported: Any, rules: PrivacyRules = ANY_SESSION) -> Conversation:
+    """Read a conversation of ChatGPT or Claude without what is private in it."""
     if not isinstance(exported, dict):
         raise Unreadable("it is not a JSON object")
     id = str(exported.get("conversation_id") or exported.get("id") or exported.get("uuid") or "")
@@ -38,7 +40,8 @@ def read(source: str, exported: Any) -> Conversation:
         raise Unreadable("it has no id")
     messages = _chatgpt(exported) if source == "chatgpt" else _claude(exported)
     title = str(exported.get("title") or exported.get("name") or "")
-    return Conversation(id, title, parse(map(json.dumps, messages)))
+    lines = [json.dumps(message) for message in messages]
+    return Conversation(id, title, parse(redact(lambda: lines, rules)))
 
 
 def _chatgpt(conversation: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -8,10 +8,10 @@ import asyncio
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -33,22 +33,24 @@ from butlers.portability.native import NOTE, notebook_of
 from butlers.portability.traces import Sought, Traces
 from butlers.sessions.log import KEPT_SESSIONS
 
-SESSION = "session"
+SESSION, INJECTION = "session", "injection"
 _SESSION_TEXTS = ("id", "asked", "project", "reason", "agent")
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What was found outside the memory: notes, sessions in the log, traces in files."""
+    """What was found outside the memory: notes, sessions and injections, traces in files."""
 
     notes: list[dict[str, Any]]
     sessions: list[str]
+    injections: list[UUID]
     traces: Traces
 
     @property
     def counts(self) -> dict[str, int]:
         """How many of each kind."""
         counts = {NOTE: len(self.notes), SESSION: len(self.sessions)}
+        counts[INJECTION] = len(self.injections)
         return {kind: number for kind, number in counts.items() if number} | self.traces.counts
 
 
@@ -67,12 +69,13 @@ async def preview(butler: Butler, wanted: ErasureRequest, lineage: Lineage) -> d
     """List and count what would be erased; change nothing."""
     check(wanted)
     selection = await memories.preview(butler.memory, wanted, lineage)
-    beside = await _find_beside(butler, wanted, selection.mentions, lineage)
+    beside = await _find_beside(butler, wanted, Gone.of(selection), lineage)
     rows = [
         (kind, id, "a name in it is replaced by its hash", "") for kind, id in selection.reworded
     ]
     rows += [(NOTE, note["id"], "it names them", note["key"]) for note in beside.notes]
     rows += [(SESSION, id, "in the session log", "") for id in beside.sessions]
+    rows += [(INJECTION, str(id), "a session was given it", "") for id in beside.injections]
     for entry in beside.traces.sessions:
         rows.append(("waiting_session", entry.session, "it is in the spool", entry.file.name))
     listed = [asdict(memory) for memory in selection.found.values()]
@@ -86,7 +89,7 @@ async def erase(butler: Butler, wanted: ErasureRequest, lineage: Lineage) -> dic
     await _end_what_was_begun(butler)
     begun = await _write_down(butler, wanted, lineage)
     selection = await memories.erase(butler.memory, wanted, lineage)
-    beside = await _erase_beside(butler, wanted, selection.mentions, lineage)
+    beside = await _erase_beside(butler, wanted, Gone.of(selection), lineage)
     left = await butler.scrub() if selection.counts else []
     begun.unlink(missing_ok=True)
     receipt = _receipt(butler, wanted, lineage, selection, beside) | {"not_rewritten": left}
@@ -111,9 +114,28 @@ def _receipt(
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """What the memory erased: names, and the ids of memories."""
+
+    mentions: Mentions
+    memories: frozenset[str]
+
+    @classmethod
+    def of(cls, selection: Selection) -> "Gone":
+        """Return what a selection erases."""
+        return cls(selection.mentions, frozenset(str(one.id) for one in selection.found.values()))
+
+    def names_any(self, ids: Iterable[UUID]) -> bool:
+        """Whether one of these memories was erased."""
+        return not self.memories.isdisjoint(map(str, ids))
+
+
 async def _find_beside(
-    butler: Butler, wanted: ErasureRequest, mentions: Mentions, lineage: Lineage
+    butler: Butler, wanted: ErasureRequest, gone: Gone, lineage: Lineage
 ) -> Beside:
+    mentions = gone.mentions
+
     def is_meant(row: Mapping[str, Any]) -> bool:
         is_named = wanted.everything or row["id"] == wanted.session or mentions.in_value(row)
         return is_named and not wanted.keeps(str(row["id"]))
@@ -124,19 +146,23 @@ async def _find_beside(
     records = await butler.session_log.find(lineage.tenant_id, KEPT_SESSIONS)
     texts = [{name: getattr(record, name) for name in _SESSION_TEXTS} for record in records]
     sessions = [session["id"] for session in texts if is_meant(session)]
+    since = datetime.min.replace(tzinfo=UTC)
+    given = await butler.injections.since(lineage.tenant_id, since)
+    injections = [one.id for one in given if is_meant(one.texts) or gone.names_any(one.memory_ids)]
     sought = _sought(butler, wanted, mentions, lineage)
-    return Beside(named, sessions, await asyncio.to_thread(traces.find, sought))
+    return Beside(named, sessions, injections, await asyncio.to_thread(traces.find, sought))
 
 
 async def _erase_beside(
-    butler: Butler, wanted: ErasureRequest, mentions: Mentions, lineage: Lineage
+    butler: Butler, wanted: ErasureRequest, gone: Gone, lineage: Lineage
 ) -> Beside:
-    beside = await _find_beside(butler, wanted, mentions, lineage)
+    beside = await _find_beside(butler, wanted, gone, lineage)
     notebook = notebook_of(butler)
     if notebook is not None and beside.notes:
         await notebook.apart(notes.erase, notebook, [note["id"] for note in beside.notes])
+    await butler.injections.erase(lineage.tenant_id, beside.injections)
     await butler.session_log.erase(lineage.tenant_id, beside.sessions)
-    sought = _sought(butler, wanted, mentions, lineage)
+    sought = _sought(butler, wanted, gone.mentions, lineage)
     await asyncio.to_thread(traces.remove, sought, beside.traces)
     return beside
 
@@ -151,6 +177,7 @@ async def _write_down(butler: Butler, wanted: ErasureRequest, lineage: Lineage) 
     """Write a note of what is begun, with all its names: after a crash some would be gone."""
     selection = await memories.preview(butler.memory, wanted, lineage)
     begun = {"wanted": asdict(wanted), "names": selection.names}
+    begun["memories"] = sorted(Gone.of(selection).memories)
     begun |= {"tenant": lineage.tenant_id, "actor": lineage.actor}
     file = _notes_of(butler) / f"{_hash(begun)[7:23]}.json"
     file.parent.mkdir(mode=0o700, exist_ok=True)
@@ -167,7 +194,8 @@ async def _end_what_was_begun(butler: Butler) -> None:
         wanted = ErasureRequest(**{**begun["wanted"], "entity_id": entity_id and UUID(entity_id)})
         with suppress(NotFound):  # the entity is gone, and so is what was about it
             await memories.erase(butler.memory, wanted, lineage)
-        await _erase_beside(butler, wanted, Mentions(begun["names"]), lineage)
+        gone = Gone(Mentions(begun["names"]), frozenset(begun.get("memories", ())))
+        await _erase_beside(butler, wanted, gone, lineage)
         await butler.scrub()
         file.unlink(missing_ok=True)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from butlers.errors import ButlersError, InvalidInput
 from butlers.host.butler import Butler
+from butlers.kernel.private_tags import without_private
 from butlers.llm.envelopes import mapping
 from butlers.memory.flows import portable
 from butlers.memory.flows.batch import store_batch
@@ -19,6 +20,7 @@ from butlers.portability import conversations, documents, pam
 from butlers.portability.conversations import Unreadable
 from butlers.portability.native import Imported, OnStep
 from butlers.sessions.essence import store_session
+from butlers.sessions.privacy import PrivacyRules, find_rules
 from butlers.sessions.transcripts import utc_instant
 
 MAX_BYTES = 2 * 1024**3
@@ -77,10 +79,11 @@ async def _store_conversations(
         for conversation in (value if isinstance(value, list) else [value])
     ]
     ctx, source = OperationContext(butler.memory, lineage), done.source
+    rules = find_rules(str(butler.home.root), "", "", None)
     for index, exported_conversation in enumerate(listed):
         on_step("storing conversations", index, len(listed))
         try:
-            conversation = conversations.read(source, exported_conversation)
+            conversation = conversations.read(source, exported_conversation, rules)
             session = f"{source}-{conversation.id}"[:200]
             metadata = {"source": source, "title": conversation.title[:200], "project": ""}
             stored = await store_session(ctx, session, conversation.said, metadata)
@@ -94,6 +97,7 @@ async def _store(
 ) -> Imported:
     """Store the memories whose keys are not known, in batches; texts say what was skipped."""
     done.skipped += [skipped for skipped in read if isinstance(skipped, str)]
+    read = list(_public(read, find_rules(str(butler.home.root), "", "", None)))
     new = {memory.idempotency_key or "": memory for memory in read if not isinstance(memory, str)}
     known = await portable.known_keys(butler.memory, list(new), lineage)
     for key in new.keys() & known:
@@ -110,6 +114,15 @@ async def _store(
             else:
                 done.skipped.append(f"{key}: {result.error}")
     return done
+
+
+def _public(read: Sequence[New | str], rules: PrivacyRules) -> Iterator[New]:
+    """Yield the memories that are not private, without private spans."""
+    for memory in read:
+        if not isinstance(memory, str) and not rules.matches(memory.content):
+            content = without_private(memory.content)
+            if content.strip():
+                yield memory if content == memory.content else replace(memory, content=content)
 
 
 def _count(counts: dict[str, int], new: New) -> None:

@@ -11,6 +11,7 @@ from butlers.llm.envelopes import mapping
 from butlers.memory.model import Lineage
 from butlers.portability import foreign, native, pam
 from butlers.portability.native import Imported, OnStep
+from butlers.sessions.privacy import check_storing
 
 _MARKS = {"mapping": "chatgpt", "chat_messages": "claude", "memory": "mem0"}
 EXPORTS = {"butlers": native.export_lines, "pam": pam.export_pam}
@@ -37,6 +38,7 @@ async def imported(
     """Import a file or folder, in the format named or recognised; refuse unknown formats."""
     if not source.exists():
         raise InvalidInput(f"{source}: there is no such file")
+    check_storing(str(butler.home.root))
     format = named if named is not None else await asyncio.to_thread(recognised, source)
     if format not in IMPORTS:
         raise InvalidInput(f"from: found {format!r:.60}; valid are {', '.join(IMPORTS)}")

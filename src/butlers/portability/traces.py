@@ -14,7 +14,8 @@ from butlers.db.embedded.directories import recorded_place
 from butlers.host.home import Home
 from butlers.kernel.mentions import Mentions
 from butlers.sessions import spool
-from butlers.sessions.spool_entries import Arrival, SpoolEntries, pieces
+from butlers.sessions.prompts import lines_of
+from butlers.sessions.spool_entries import Arrival, SpoolEntries, chunks
 
 _OVERLAP = 200
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[ntr])")
@@ -50,7 +51,7 @@ class Sought:
         if arrival.transcript is None or not self.mentions.names:
             return False
         before = ""
-        for piece in pieces(arrival.transcript):
+        for piece in chunks(lines_of(arrival.transcript)):
             if self.names(before + piece):
                 return True
             before = piece[-_OVERLAP:]

@@ -1,7 +1,8 @@
 """The spool: files by which hooks hand sessions to the daemon.
 
 An entry names a session and its transcript; beside it is a hard link to the transcript, in case
-the agent deletes its own. Nothing is locked: hooks add entries and replace that of a session
+the agent deletes its own. Of a session with something private there is no link, and at its end a
+copy without it. Nothing is locked: hooks add entries and replace that of a session
 under way, only the daemon removes them. The hook imports this, so it imports very little.
 """
 
@@ -10,7 +11,7 @@ import json
 import os
 import signal
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from butlers.clock import utc_now
@@ -27,20 +28,27 @@ ENTRY, HELD, OPEN = ".json", ".held", "open"
 _PIECE_BYTES = 1024 * 1024
 _COPYING_SECONDS = 300
 _PRIVATE, _PRIVATE_DIRECTORY = 0o600, 0o700
+WriteCopy = Callable[[dict[str, Any], IO[bytes]], None]
+"""Writes what may be stored of an entry's transcript."""
 
 
-def keep(home: str, entry: dict[str, Any], *, ended: bool) -> str:
+def keep(
+    home: str, entry: dict[str, Any], *, ended: bool, write_copy: WriteCopy | None = None
+) -> str:
     """Write the entry of a session; return its name, or "" if nothing was written.
 
-    `entry` has butler, session, cwd, project, path and event.
+    `entry` has butler, session, cwd, project, path and event. With `write_copy` its transcript is
+    not linked, because something in it is private, but copied at its end by that function.
     """
     spool, path = os.path.join(home, DIRECTORY), entry["path"]
     size = _size(path)
-    if not _is_word(entry["butler"]) or not _is_word(entry["session"]) or (ended and size is None):
+    if not is_word(entry["butler"]) or not is_word(entry["session"]) or (ended and size is None):
         return ""
     os.makedirs(spool, _PRIVATE_DIRECTORY, exist_ok=True)
     under_way = entry_name(entry["butler"], entry["session"], OPEN)
     known = read_entry(os.path.join(spool, under_way))
+    if write_copy:
+        drop_links(home, entry["butler"], entry["session"])
     if not ended and _holds(spool, known, path):
         write_entry(spool, under_way, {**entry, "held": known["held"]})
         return under_way
@@ -48,12 +56,34 @@ def keep(home: str, entry: dict[str, Any], *, ended: bool) -> str:
         _note_refusal(home, entry, size or 0, ended)
         return ""
     name = entry_name(entry["butler"], entry["session"], fresh()) if ended else under_way
-    _write_holding(spool, name, entry, lasting=ended)
+    _write_holding(spool, name, entry, write_copy, lasting=ended)
     if ended:
         _remove(os.path.join(spool, under_way))
     if known.get("held"):
         _remove(os.path.join(spool, known["held"]))
     return name
+
+
+def under_way_file(home: str, butler: str, session: str) -> str:
+    """Return the path of the entry of a session under way."""
+    return os.path.join(home, DIRECTORY, entry_name(butler, session, OPEN))
+
+
+def drop_links(home: str, butler: str, session: str) -> None:
+    """Remove every link to, and copy of, the transcript of a session."""
+    for directory in (os.path.join(home, DIRECTORY), os.path.join(home, DIRECTORY, ASIDE)):
+        with contextlib.suppress(OSError), os.scandir(directory) as files:
+            for file in files:
+                if file.name.startswith(f"{butler}~{session}~") and file.name.endswith(HELD):
+                    _remove(file.path)
+
+
+def drop_all_links(home: str) -> None:
+    """Remove every link to a file of an agent, to which it may add what is private."""
+    with contextlib.suppress(OSError), os.scandir(os.path.join(home, DIRECTORY)) as files:
+        for file in files:
+            if file.name.endswith(HELD) and os.stat(file.path).st_nlink > 1:
+                _remove(file.path)
 
 
 def entry_name(butler: str, session: str, mark: str) -> str:
@@ -103,14 +133,17 @@ def detached(seconds: float) -> bool:
     return True
 
 
-def _write_holding(spool: str, name: str, entry: dict[str, Any], *, lasting: bool) -> None:
+def _write_holding(
+    spool: str, name: str, entry: dict[str, Any], write_copy: WriteCopy | None, *, lasting: bool
+) -> None:
     """Write an entry and link its transcript; where that fails, a child process copies it."""
     path, held = entry["path"], f"{entry['butler']}~{entry['session']}~{fresh()}{HELD}"
     link = os.path.join(spool, held)
     linked = False
     with contextlib.suppress(OSError):  # another file system, or not written yet
-        os.link(path, link)
-        linked = True
+        if not write_copy:
+            os.link(path, link)
+            linked = True
     copied = not linked and lasting
     try:
         written = {**entry, "held": held if linked or copied else ""}
@@ -120,12 +153,18 @@ def _write_holding(spool: str, name: str, entry: dict[str, Any], *, lasting: boo
         raise
     if copied and detached(_COPYING_SECONDS):
         try:
-            with open(path, "rb") as source, _draft_of(link, lasting=True) as copy:
-                while piece := source.read(_PIECE_BYTES):
-                    copy.write(piece)
+            with _draft_of(link, lasting=True) as copy:
+                (write_copy or copy_whole)(entry, copy)
                 os.stat(os.path.join(spool, name))  # fails if it was stored meanwhile
         finally:
             os._exit(0)
+
+
+def copy_whole(entry: dict[str, Any], copy: IO[bytes]) -> None:
+    """Copy the transcript of a session."""
+    with open(entry["path"], "rb") as source:
+        while piece := source.read(_PIECE_BYTES):
+            copy.write(piece)
 
 
 def write_entry(spool: str, name: str, entry: dict[str, Any], *, lasting: bool = False) -> None:
@@ -152,7 +191,7 @@ def _draft_of(file: str, *, lasting: bool = False) -> Iterator[IO[bytes]]:
             if lasting:
                 os.fsync(stream.fileno())
         os.rename(draft, file)
-    except OSError:
+    except BaseException:
         _remove(draft)
         raise
 
@@ -196,7 +235,7 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-def _is_word(text: str) -> bool:
+def is_word(text: str) -> bool:
     """Whether a name is safe as part of a file name."""
     word = text.replace("-", "").replace("_", "")
     return len(text) <= 100 and word.isascii() and word.isalnum()

@@ -2,11 +2,10 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,13 @@ from butlers.atomic_files import replace_file
 from butlers.llm.envelopes import parse_object
 from butlers.sessions import spool
 
-# The most that is held in memory of a transcript, and of one line.
-PIECE_BYTES, MAX_LINE_BYTES = 16 * 1024**2, 32 * 1024**2
+# The most that is held in memory of a transcript.
+CHUNK_BYTES = 16 * 1024**2
 STALE_SECONDS = 3_600
 _UNFINISHED_TIMES = 12
 _MOST_READ = 20_000
+_VERSION, _CUT_INTO_PIECES = "version", 2
+"""How the sessions in the file `read` were stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,31 +138,35 @@ class SpoolEntries:
                 file.unlink()
 
     def read_before(self) -> dict[str, int]:
-        """Return how many bytes of each session were read; it only saves reading them again."""
+        """Return how many bytes of each session were read; it only saves reading them again.
+
+        Negative for a session that was read before sessions were cut into pieces.
+        """
         sizes = spool.read_entry(str(self._spool / "read"))
-        return {key: size for key, size in sizes.items() if isinstance(size, int)}
+        sign = 1 if sizes.pop(_VERSION, None) == _CUT_INTO_PIECES else -1
+        return {key: sign * size for key, size in sizes.items() if isinstance(size, int)}
 
     def remember_read(self, read: dict[str, int]) -> None:
         """Write down how many bytes of the newest sessions were read."""
         newest = dict(list(read.items())[-_MOST_READ:])
-        replace_file(self._spool / "read", json.dumps(newest))
+        replace_file(self._spool / "read", json.dumps({_VERSION: _CUT_INTO_PIECES, **newest}))
 
     def set_aside_before(self) -> list[Arrival]:
         """List the entries that were set aside."""
         return list(_entries(self._aside))
 
 
-def pieces(transcript: Path) -> Iterator[str]:
-    """Yield a transcript in pieces of whole lines."""
-    with transcript.open("rb") as stream:
-        piece = bytearray()
-        for line in iter(partial(stream.readline, MAX_LINE_BYTES), b""):
-            piece += line
-            if len(piece) >= PIECE_BYTES:
-                yield piece.decode("utf-8", "replace")
-                piece.clear()
-        if piece:
-            yield piece.decode("utf-8", "replace")
+def chunks(lines: Iterable[str]) -> Iterator[str]:
+    """Yield a transcript in chunks of whole lines."""
+    chunk, size = list[str](), 0
+    for line in lines:
+        chunk.append(line)
+        size += len(line.encode())
+        if size >= CHUNK_BYTES:
+            yield "".join(chunk)
+            chunk, size = [], 0
+    if chunk:
+        yield "".join(chunk)
 
 
 def _entries(directory: Path) -> Iterator[Arrival]:
@@ -178,6 +183,8 @@ def _entries(directory: Path) -> Iterator[Arrival]:
 
 
 RECENT_DAYS = 7
+PROMPT = "UserPromptSubmit"
+"""The event of a hook that went without memory at a prompt; any other is a start."""
 _SHOWN_ASIDE = 5
 
 
@@ -206,9 +213,13 @@ def _alerts(home: Path, now: datetime) -> Iterator[Shortfall]:
     waiting = entries.arrivals()
     yield _set_aside(entries.set_aside_before(), directory)
     remedy = "find out why sessions wait; these are found again while agents keep their transcripts"
-    yield _noted("refused", _notes(directory / spool.REFUSED, since), remedy)
+    yield _noted("refused", notes_since(directory / spool.REFUSED, since), remedy)
     remedy = "`butlers service install` keeps the daemon running; `butlers doctor` checks the rest"
-    yield _noted("started without memory", _notes(home / spool.WITHOUT_MEMORY, since), remedy)
+    notes = notes_since(home / spool.WITHOUT_MEMORY, since)
+    prompts = [note for note in notes if note.get("event") == PROMPT]
+    starts = [note for note in notes if note.get("event") != PROMPT]
+    yield _noted("started without memory", starts, remedy)
+    yield _noted("prompts without memory", prompts, remedy, "prompt")
     yield _waiting(waiting)
 
 
@@ -228,18 +239,18 @@ def _set_aside(entries: list[Arrival], directory: Path) -> Shortfall:
     return Shortfall("set aside", len(entries), words, remedy)
 
 
-def _noted(what: str, notes: list[dict[str, Any]], remedy: str) -> Shortfall:
+def _noted(what: str, notes: list[dict[str, Any]], remedy: str, unit: str = "session") -> Shortfall:
     last = notes[-1] if notes else {}
-    words = f"{_sessions(notes)} in {RECENT_DAYS} days, "
+    words = f"{_sessions(notes, unit)} in {RECENT_DAYS} days, "
     words += f"the last at {last.get('at')}: {last.get('why')}"
     return Shortfall(what, len(notes), words, remedy)
 
 
-def _sessions(listed: list[Any]) -> str:
-    return f"{len(listed)} session" + ("s" if len(listed) != 1 else "")
+def _sessions(listed: list[Any], unit: str = "session") -> str:
+    return f"{len(listed)} {unit}" + ("s" if len(listed) != 1 else "")
 
 
-def _notes(file: Path, since: datetime) -> list[dict[str, Any]]:
+def notes_since(file: Path, since: datetime) -> list[dict[str, Any]]:
     """Read the notes since an instant, oldest first; lines that were cut off are ignored."""
     with suppress(FileNotFoundError):
         notes = filter(None, map(parse_object, file.read_text("utf-8", "replace").splitlines()))

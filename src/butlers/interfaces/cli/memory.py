@@ -16,6 +16,7 @@ from butlers.interfaces.cli.options import (
     HomeOption,
     JsonOption,
     TenantOption,
+    check_may_store,
     example,
     memory_context,
     with_butler,
@@ -38,6 +39,8 @@ _NOT_THERE = {
     "forget": "{kind} left to forget with id",
     "restore": "forgotten {fact_or_rule}",
     "keep": "{fact_or_rule} in doubt with id",
+    "restore_decision": "past decision",
+    "retire_decision": "decision that holds with id",
 }
 
 
@@ -86,6 +89,8 @@ def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -
     if "detail" in operation.fields:
         given = {**given, "detail": Detail.FULL}
     operation.parse(given)  # refuse bad input before a database is opened
+    if operation.stores_text:
+        check_may_store(target["home"], given)
 
     async def perform(opened: "Butler") -> Any:
         context = memory_context(opened, target["tenant"])
@@ -124,6 +129,7 @@ def store_batch(
     as_json: JsonOption = False,
 ) -> None:
     """Store the memories of a file, and report the lines that could not be stored."""
+    check_may_store(home, None)
     with (
         nullcontext(sys.stdin.buffer) if f_memories == "-" else open(f_memories, "rb") as file,
         progress_bar("storing", unit="lines") as update,

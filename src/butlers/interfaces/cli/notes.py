@@ -9,7 +9,7 @@ import typer
 
 from butlers.errors import NotFound, Unavailable
 from butlers.interfaces.cli.commands import View, commands, lazy_group
-from butlers.interfaces.cli.options import TenantOption, home_of, run
+from butlers.interfaces.cli.options import TenantOption, check_may_store, home_of, run
 from butlers.interfaces.cli.output import excerpt, show_fields, show_line, show_table, visible
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ app = lazy_group("Save and search the notes of a butler's agents.", "butlers not
 
 def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -> Any:
     """Perform an operation of a butler's notebook as one agent; NotFound if there is no note."""
+    if operation.stores_text:
+        check_may_store(target["home"], given)
 
     async def perform() -> Any:
         async with _open(target, deep=given.get("mode") == "deep") as context:

@@ -45,6 +45,17 @@ def find_home(home: Path | None) -> "Home":
     return Home.locate(home)
 
 
+def check_may_store(home: Path | None, given: Any) -> None:
+    """Raise Conflict if words may not be stored here and now, because they are private."""
+    import os
+
+    from butlers.sessions.privacy import check_call, check_switch
+    from butlers.sessions.projects import identify
+
+    check_switch()
+    check_call(str(find_home(home).root), identify(os.getcwd()), given)
+
+
 def ensure_home(home: Path | None) -> "Home":
     """Locate the home; create its first butler if it has none."""
     located = find_home(home)

@@ -75,6 +75,9 @@ def import_memories(
     from dataclasses import asdict
 
     from butlers.portability.formats import imported
+    from butlers.sessions.privacy import check_switch
+
+    check_switch()
 
     async def run(opened: "Butler") -> Any:
         with progress_bar() as update:

@@ -28,18 +28,20 @@ from butlers import __version__, metrics
 from butlers.auth.rights import Caller, Project
 from butlers.auth.token_store import TokenStore
 from butlers.auth.tokens import SessionTokens
-from butlers.errors import ButlersError, InvalidInput
+from butlers.errors import ButlersError, Conflict, InvalidInput
 from butlers.host.butler import Butler
 from butlers.interfaces.mcp.tools import given_arguments, make_prompts, make_tools
 from butlers.kernel.text import one_line, without_middle
 from butlers.module import MAX_REQUEST_ID, Module
 from butlers.module import request_id as checked_request_id
 from butlers.operation import Operation, Toolset, faults_in_words, shortened
+from butlers.sessions.privacy import SWITCHED_OFF
 
 log = structlog.get_logger(__name__)
 SCOPE = "butlers"
 _project: ContextVar[Project | None] = ContextVar("project", default=None)
 _low_trust: ContextVar[bool] = ContextVar("low_trust", default=False)
+_switched_off: ContextVar[bool] = ContextVar("switched_off", default=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +153,12 @@ class ButlerMCP(MCPServer[Any]):
         project: Project | None = None,
         *,
         low_trust: bool = False,
+        switched_off: bool = False,
     ) -> None:
         """Serve one client in its project, over lines of JSON, by default on standard input."""
         _project.set(project)
         _low_trust.set(low_trust)
+        _switched_off.set(switched_off)
         server = self._lowlevel_server
         async with stdio_server(requests, responses) as (read, write):
             await server.run(read, write, server.create_initialization_options())
@@ -172,6 +176,8 @@ class ButlerMCP(MCPServer[Any]):
             )
         if module.failure:
             module.check_started()
+        if operation.stores_text and _switched_off.get():
+            raise Conflict(SWITCHED_OFF)
         context = params.get("request_context")
         request_id = checked_request_id(context) if context else None
         own = {k: v for k, v in params.items() if k not in ("tenant_id", "request_context")}

@@ -26,6 +26,7 @@ from butlers.host.home import Home, butler_settings
 from butlers.host.hosting import hosted
 from butlers.interfaces.mcp.butler_mcp import ButlerMCP
 from butlers.llm.envelopes import parse_object
+from butlers.sessions.privacy import is_switched_off
 from butlers.sessions.projects import identify
 
 log = structlog.get_logger(__name__)
@@ -46,7 +47,8 @@ async def serve_stdio(home: Home, name: str, *, low_trust: bool = False) -> None
                     mcp = ButlerMCP.of(butler, ready=start.finished)
                     # The agent started this process in the directory of its project.
                     project = Project.of(identify(os.getcwd()))
-                    await mcp.run_lines(project=project, low_trust=low_trust)
+                    off = is_switched_off()
+                    await mcp.run_lines(project=project, low_trust=low_trust, switched_off=off)
             finally:
                 await start.abandon()
 
@@ -183,8 +185,9 @@ class _SocketClients:
             await responses.write(json.dumps({"error": "this home has no such butler"}) + "\n")
             return
         await responses.write(json.dumps({"welcome": True}) + "\n")
-        project, low_trust = Project.of(greeting.get("project")), bool(greeting.get("low_trust"))
-        await server.run_lines(_client_lines(reader), responses, project, low_trust=low_trust)
+        project = Project.of(greeting.get("project"))
+        how = {name: bool(greeting.get(name)) for name in ("low_trust", "switched_off")}
+        await server.run_lines(_client_lines(reader), responses, project, **how)
 
     async def close(self) -> None:
         """Disconnect every client."""
