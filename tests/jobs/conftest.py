@@ -16,7 +16,7 @@ from db.databases import connected
 
 EMPTY = (
     "truncate job_runs, job_schedules, language_model_spend, clock_believed, clock_boots, "
-    "session_log, tokens, sign_ins"
+    "session_log, injections, tokens, sign_ins"
 )
 
 

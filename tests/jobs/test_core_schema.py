@@ -10,12 +10,15 @@ from butlers.db.queries import parse
 from butlers.jobs import spending
 from butlers.jobs.policy import Cause, RunOutcome
 from butlers.sessions import log
+from butlers.sessions.injections import Delivery, InjectionEvent
 
 WORDS = {
     "job_runs_cause": Cause,
     "job_runs_outcome": RunOutcome,
     "language_model_spend_account": spending.BudgetAccount,
     "language_model_spend_outcome": spending.CompletionOutcome,
+    "injections_event": InjectionEvent,
+    "injections_outcome": Delivery,
     "session_log_kind": log.SessionKind,
     "session_log_outcome": log.SessionOutcome,
 }

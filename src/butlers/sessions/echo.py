@@ -29,7 +29,7 @@ class Echo:
         self._runs: set[tuple[str, ...]] = set()
         self._short: list[frozenset[str]] = []
         for text in recalled:
-            for subject, content in _memories(text):
+            for subject, content in memories_in(text):
                 words = [word for word, _ in _words(content)]
                 self._runs.update(_runs(words))
                 if 0 < len(words) < _RUN:
@@ -79,7 +79,7 @@ def _runs(words: list[str]) -> Iterator[tuple[str, ...]]:
     return (tuple(words[start : start + _RUN]) for start in range(len(words) - _RUN + 1))
 
 
-def _memories(text: str) -> Iterator[tuple[str, str]]:
+def memories_in(text: str) -> Iterator[tuple[str, str]]:
     """Yield subject and content of each memory in a context or in a tool's result."""
     result = _parsed(text)
     if result is not None:
@@ -114,4 +114,4 @@ def _fields(value: Any) -> Iterator[tuple[str, str]]:
         for inner in value:
             yield from _fields(inner)
     elif isinstance(value, str) and ("\n" in value or value.startswith(("{", "["))):
-        yield from _memories(value)
+        yield from memories_in(value)

@@ -18,6 +18,7 @@ from butlers.interfaces.cli.options import (
     acting_as,
     example,
     home_of,
+    memory_context,
     run,
     with_butler,
 )
@@ -26,12 +27,15 @@ from butlers.interfaces.cli.output import (
     short_id,
     show_fields,
     show_json,
+    show_line,
     show_table,
     to_the_second,
+    when,
 )
 from butlers.kernel.text import replace_surrogates
 
 if TYPE_CHECKING:
+    from butlers.host.butler import Butler
     from butlers.host.home import Home
     from butlers.host.status import Running
     from butlers.sessions.log import SessionRecord
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List and inspect past sessions. Times are UTC.", no_args_is_help=True)
 _PATIENCE_SECONDS = 120.0
+_WORTH = ("project", "agent", "prompts", "given", "used", "ignored", "harmful", "tokens")
+_NARROW = 14
 _TITLES = ("id", "started", "kind", "asked by", "agent", "project", "outcome", "took", "asked")
 
 
@@ -104,15 +110,88 @@ def show_session(
     tenant: TenantOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
+    missing: Annotated[
+        str,
+        typer.Option("--why-not", help="Say why this memory was not given: its id or its text."),
+    ] = "",
 ) -> None:
-    """Show a session: who asked, agent, model, cost, injected context and stored memories."""
-    record = with_butler(
-        butler, home, lambda opened: opened.session_log.get(acting_as(opened, tenant), session)
+    """Show a session: who asked, cost, what memory gave each prompt, and whether it helped."""
+    shown = with_butler(butler, home, lambda opened: _details(opened, tenant, session, missing))
+    if as_json:
+        show_json(shown)
+        return
+    injections, absence = shown.pop("injections"), shown.pop("why_not", None)
+    if absence is not None:
+        _show_absence(absence)
+        return
+    if injections:
+        del shown["told"]  # told below, in sentences
+    show_fields(*((name, _plain(value)) for name, value in shown.items()))
+    _show_injections(injections)
+
+
+def _show_injections(injections: list[dict[str, Any]]) -> None:
+    for injection in injections:
+        typer.echo()
+        for number, sentence in enumerate(injection["sentences"]):
+            show_line(sentence, indent=2 if number else 0)
+
+
+def worth(
+    days: Annotated[int, typer.Option("--days", min=1, max=3_650, help="Over how many days.")] = 30,
+    butler: ButlerOption = "general",
+    tenant: TenantOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Sum up whether memory helped: given, used, ignored, corrected, tokens."""
+    from butlers.sessions.proof import worth_of
+
+    found = with_butler(
+        butler, home, lambda opened: worth_of(opened.injections, acting_as(opened, tenant), days)
     )
     if as_json:
-        show_json(record.shown())
+        show_json(found)
         return
-    show_fields(*((name, _plain(value)) for name, value in record.shown().items()))
+    _show_worth(found)
+
+
+def _show_worth(found: dict[str, Any]) -> None:
+    for sentence in found["sentences"]:
+        show_line(sentence)
+    if found["by"]:
+        typer.echo()
+        rows = [[_short(group[name]) for name in _WORTH] for group in found["by"]]
+        show_table(_WORTH, rows, right=_WORTH[2:])
+
+
+async def _details(
+    opened: "Butler", tenant: str | None, session: str, missing: str
+) -> dict[str, Any]:
+    from butlers.sessions import proof
+
+    record = await opened.session_log.get(acting_as(opened, tenant), session)
+    if not opened.settings.is_enabled("memory"):
+        return {**record.shown(), "injections": []}
+    ctx = memory_context(opened, tenant)
+    injections = await proof.injections_of(ctx, opened.injections, record.id)
+    shown = {**record.shown(), "injections": injections}
+    if missing:
+        shown["why_not"] = await proof.absence_of(ctx, opened.injections, record.id, missing)
+    return shown
+
+
+def _show_absence(absence: dict[str, Any]) -> None:
+    show_line(f"About the {absence['memory_type']} “{absence['text']}”:")
+    for prompt in absence["prompts"]:
+        asked = f" “{prompt['asked']}”" if prompt["asked"] else ""
+        show_line(f"{when(prompt['at'])}{asked}", indent=2)
+        show_line(prompt["answer"], indent=4)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= _NARROW else f"{text[: _NARROW - 1]}…"
 
 
 def _ask_daemon(

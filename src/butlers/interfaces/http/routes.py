@@ -14,7 +14,15 @@ from pydantic import BaseModel, create_model
 
 from butlers.errors import NotFound
 from butlers.host.registry import KNOWN
-from butlers.interfaces.http import backups, butlers, fleet, jobs, portability, sessions
+from butlers.interfaces.http import (
+    backups,
+    butlers,
+    fleet,
+    injections,
+    jobs,
+    portability,
+    sessions,
+)
 from butlers.interfaces.http.access import DOCUMENTED_TOKEN, MEMORY, ButlerAccess, ScopedAccess
 from butlers.interfaces.http.faults import FAILURES
 from butlers.module import Module
@@ -134,7 +142,7 @@ def _parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> 
 router = APIRouter(prefix="/api", responses=FAILURES, dependencies=[DOCUMENTED_TOKEN])
 router.include_router(butlers.router, prefix="/butlers/{name}")
 router.include_router(jobs.router, prefix="/butlers/{name}/memory")
-for part in (sessions, portability):
+for part in (sessions, injections, portability):
     router.include_router(part.router, prefix="/butlers/{name}")
 router.include_router(operation_routes())
 router.include_router(fleet.router)

@@ -107,6 +107,38 @@ alter table session_log enable row level security, force row level security;
 create policy session_log_own_tenant on session_log
 using (tenant_id = (select proven_tenant())) with check (tenant_id = (select proven_tenant()));
 
+-- injections --
+-- What a session was given at its start or a prompt, what was left out, and what became of it.
+create table injections (
+  tenant_id text not null,
+  id uuid not null,
+  session_id text not null,
+  project text not null,
+  agent text not null,
+  at timestamptz not null,
+  event text not null,
+  asked text not null,
+  outcome text not null,
+  reason text,
+  tokens integer not null,
+  milliseconds integer not null,
+  memory_ids uuid[] not null,
+  lines jsonb not null,
+  left_out jsonb not null,
+  verdicts jsonb not null default '{}',
+  primary key (tenant_id, id),
+  constraint injections_session foreign key (tenant_id, session_id)
+    references session_log (tenant_id, id) on delete cascade,
+  constraint injections_event check (event in ('start', 'prompt', 'tool')),
+  constraint injections_outcome check (outcome in ('delivered', 'nothing', 'late', 'failed'))
+);
+create index injections_of_session on injections (tenant_id, session_id, at);
+create index injections_newest on injections (tenant_id, at desc);
+create index injections_memories on injections using gin (memory_ids);
+alter table injections enable row level security, force row level security;
+create policy injections_own_tenant on injections
+using (tenant_id = (select proven_tenant())) with check (tenant_id = (select proven_tenant()));
+
 -- tokens --
 -- Who may call. Requests find a token by its digest (find_token); only the owner reads the table.
 create table tokens (
@@ -132,9 +164,9 @@ revoke all on sign_ins from public;
 -- What requests may change.
 grant usage on schema public to butlers_runtime;
 grant select, insert, update on job_schedules, job_runs, language_model_spend, clock_believed,
-  clock_boots, session_log
+  clock_boots, session_log, injections
 to butlers_runtime;
-grant delete on job_runs, session_log to butlers_runtime;
+grant delete on job_runs, session_log, injections to butlers_runtime;
 
 -- find_token --
 -- The record of a token, by its digest.
