@@ -11,26 +11,25 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from typing import Any
 
-from butlers.sessions import spool
-from butlers.sessions.projects import identify
+from butlers.hook_request import MAX_INPUT_BYTES, TOOL_EVENTS, NoContext, request
 
 TOTAL_SECONDS = 2.0
-PATIENCE_SECONDS = 1.5
-# After a timeout the next wait is shorter.
-SHORT_PATIENCE_SECONDS = 0.3
-UNANSWERED_SECONDS = 60.0
-# A daemon that was just started gets this time to come up.
-STARTING_SECONDS = 60.0
 
 # Claude Code writes the transcript of a first answer a moment after it reports the answer.
 TRANSCRIPT_SECONDS = 0.5
 
-MAX_INPUT_BYTES = 4 * 1024 * 1024
+# A prompt this short may point to the answer before it, which is then sent along.
+SHORT_PROMPT_CHARACTERS = 60
+_TAIL_BYTES, _ANSWER_CHARACTERS = 64 * 1024, 4_000
+
 MAX_CONTEXT_CHARACTERS = 9_900
 
 INJECTING = ("SessionStart", "UserPromptSubmit")
+NOTED = ("SessionStart", "UserPromptSubmit")
+"""Events of which the daemon is told afterwards if they went without an answer."""
 KEEPING = ("UserPromptSubmit", "PreCompact", "Stop", "SessionEnd")
 EVENTS = ("SessionStart", *KEEPING)
 LOW_TRUST = "--low-trust"
@@ -39,12 +38,6 @@ CONNECTING = "connect"
 """The source of the test session of `butlers connect`."""
 
 _EVENT_FIELDS = ("session_id", "cwd", "source", "prompt")
-# Variables that agents set for their children, and that a daemon must not inherit.
-_AGENTS_OWN = ("CLAUDECODE", "CLAUDE_CODE_", "CODEX_SANDBOX")
-
-
-class _NoContext(Exception):
-    """The daemon gave no context; the message says why."""
 
 
 def main() -> None:
@@ -83,19 +76,53 @@ def _answer(butler: str, home: str, starts: bool, low_trust: bool) -> None:
     event = json.loads(sys.stdin.buffer.read(MAX_INPUT_BYTES))
     name = event.get("hook_event_name")
     # A missing home is not created: this may be a sandbox without it.
-    if name not in EVENTS or not os.path.isdir(home):
+    if name not in (*EVENTS, *TOOL_EVENTS) or not os.path.isdir(home):
         return
+    from butlers.sessions import privacy, spool
+
+    about = {key: event[key] for key in _EVENT_FIELDS if isinstance(event.get(key), str)}
+    about["project"] = _project(event)
+    if not privacy.may_report(home, about):
+        spool.drop_links(home, butler, about.get("session_id", ""))
+        return
+    is_private = privacy.withhold(home, about)
+    if name in TOOL_EVENTS and not is_private:
+        _inject_for_call(butler, home, name, event, about["project"])
     if name in KEEPING:
         with contextlib.suppress(OSError):  # the daemon finds the transcript itself later
-            _keep(butler, home, event, low_trust)
-    if name in INJECTING:
-        about = {key: event[key] for key in _EVENT_FIELDS if isinstance(event.get(key), str)}
-        about["project"] = _project(event)
+            _keep(butler, home, event, about["project"], low_trust)
+    if name in INJECTING and (name == "SessionStart" or not is_private):
+        if len(about.get("prompt", "")) <= SHORT_PROMPT_CHARACTERS:
+            about["last_answer"] = _last_answer(str(event.get("transcript_path") or ""))
         _inject(butler, home, name, about, starts)
 
 
-def _keep(butler: str, home: str, event: dict[str, Any], low_trust: bool) -> None:
+def _inject_for_call(
+    butler: str, home: str, name: str, event: dict[str, Any], project: dict[str, Any] | None
+) -> None:
+    """Print what is known about a tool call; where the digest has nothing of it, ask nobody."""
+    from butlers.sessions import agent_calls, tool_digest
+
+    call, cwd = agent_calls.read_call(event), str(event.get("cwd") or "")
+    keys, hashes = agent_calls.call_keys(name, call), tool_digest.read(home, butler, cwd)
+    if not keys or (hashes is not None and not agent_calls.is_in_digest(keys, hashes)):
+        return
+    about = {"session_id": event.get("session_id"), "cwd": cwd, "project": project}
+    about["tool_input"] = {"command": call.command, "files": call.files}
+    about |= {"error": agent_calls.output_of(event), "refresh": hashes is None}
+    with contextlib.suppress(NoContext, OSError, ValueError, KeyError, TypeError):
+        answer = request(butler, home, name, about, starts=False)
+        if isinstance(answer.get("digest"), str):
+            tool_digest.write(home, butler, cwd, answer["digest"])
+        _print(name, answer)
+
+
+def _keep(
+    butler: str, home: str, event: dict[str, Any], project: dict[str, Any] | None, low_trust: bool
+) -> None:
     """Put the session into the spool; the agent names its transcript."""
+    from butlers.sessions import privacy, spool
+
     session, path = event.get("session_id"), event.get("transcript_path")
     if not isinstance(session, str) or not isinstance(path, str):
         return
@@ -103,10 +130,20 @@ def _keep(butler: str, home: str, event: dict[str, Any], low_trust: bool) -> Non
     entry: dict[str, Any] = {"butler": butler, "session": session, "event": name}
     entry["path"] = os.path.realpath(os.path.expanduser(path))
     entry["cwd"] = cwd if isinstance(cwd, str) else ""
-    entry["project"], entry["low_trust"] = _project(event), low_trust
+    entry["project"], entry["low_trust"] = project, low_trust
     if name == "Stop":
         _wait_for(entry["path"], TRANSCRIPT_SECONDS)
-    spool.keep(home, entry, ended=name == "SessionEnd")
+    known = spool.read_entry(spool.under_way_file(home, butler, session))
+    entry["scanned"], entry["private"] = privacy.scan(home, entry, known)
+    write_copy = partial(_write_public, home) if entry["private"] else None
+    spool.keep(home, entry, ended=name == "SessionEnd", write_copy=write_copy)
+
+
+def _write_public(home: str, entry: dict[str, Any], copy: Any) -> None:
+    # Only a child, for which nobody waits, pays for the import.
+    from butlers.sessions.private_turns import write_redacted
+
+    write_redacted(home, entry, copy.write)
 
 
 def _wait_for(path: str, seconds: float) -> None:
@@ -118,152 +155,67 @@ def _wait_for(path: str, seconds: float) -> None:
 
 def _project(event: dict[str, Any]) -> dict[str, Any] | None:
     """Identify the project the agent works in, with this user's rights."""
+    from butlers.sessions.projects import identify
+
     cwd = event.get("cwd")
     return identify(cwd) if isinstance(cwd, str) and cwd else None
 
 
 def _inject(butler: str, home: str, name: str, about: dict[str, Any], starts: bool) -> None:
-    """Print the context for the session; note a session start without one."""
+    """Print the context for the session; note a start or a prompt without one."""
+
+    def note(why: str) -> None:
+        if name in NOTED:
+            _note(home, butler, {**about, "event": name}, why)
 
     def give_up(*_: object) -> None:
-        _note(home, butler, about, f"no answer in {TOTAL_SECONDS:g} seconds")
+        note(f"no answer in {TOTAL_SECONDS:g} seconds")
         _give_up()
 
-    is_start = name == "SessionStart"
-    if is_start:
-        signal.signal(signal.SIGALRM, give_up)
+    signal.signal(signal.SIGALRM, give_up)
     try:
-        context = _request(butler, home, name, about, starts)
-    except (_NoContext, OSError, ValueError, KeyError, TypeError) as error:
-        if is_start:
-            _note(home, butler, about, str(error) if isinstance(error, _NoContext) else repr(error))
-        return
-    if context.strip():
+        _print(name, request(butler, home, name, about, starts))
+    except (NoContext, OSError, ValueError, KeyError, TypeError) as error:
+        note(str(error) if isinstance(error, NoContext) else repr(error))
+
+
+def _print(name: str, answer: dict[str, Any]) -> None:
+    """Print the context of an answer, if any."""
+    if isinstance(context := answer.get("context"), str) and context.strip():
         output = {"hookEventName": name, "additionalContext": context[:MAX_CONTEXT_CHARACTERS]}
         sys.stdout.write(json.dumps({"hookSpecificOutput": output}) + "\n")
+
+
+def _last_answer(path: str) -> str:
+    """Return the agent's last words in a transcript, or "" where there are none near its end."""
+    lines: list[bytes] = []
+    with contextlib.suppress(OSError), open(os.path.expanduser(path), "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        lines = file.read(_TAIL_BYTES).splitlines()
+    for line in reversed(lines):
+        with contextlib.suppress(ValueError, AttributeError, TypeError):
+            record = json.loads(line)
+            message = record.get("message") or record.get("payload") or {}
+            if message.get("role") == "assistant" and (text := _text(message.get("content"))):
+                return text[-_ANSWER_CHARACTERS:]
+    return ""
+
+
+def _text(content: Any) -> str:
+    parts = content if isinstance(content, list) else [{"text": content}]
+    return "\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
 
 
 def _note(home: str, butler: str, session: dict[str, Any], why: str) -> None:
     if session.get("source") == CONNECTING:
         os.write(1, why.encode())
         return
+    from butlers.sessions import spool
+
     with contextlib.suppress(OSError):
         about = {"butler": butler, "session": session.get("session_id", ""), "why": why}
+        about["event"] = session["event"]
         spool.note(os.path.join(home, spool.WITHOUT_MEMORY), about)
-
-
-def _request(butler: str, home: str, name: str, about: dict[str, Any], starts: bool) -> str:
-    """Ask the daemon for context; often empty. _NoContext says why there is none."""
-    token = _read(os.path.join(home, "hooks", f"{butler}.token")).strip()
-    if not token:
-        raise _NoContext("the hooks have no token; run `butlers connect`")
-    address = _address(home)
-    if address is None:
-        raise _NoContext(_down(home, starts))
-    mark = os.path.join(home, "hooks", "unanswered")
-    unanswered = _is_fresh(mark, UNANSWERED_SECONDS)
-    patience = SHORT_PATIENCE_SECONDS if unanswered else PATIENCE_SECONDS
-    try:
-        answer = _post(address, f"/butlers/{butler}/hooks/{name}", token, about, patience)
-    except TimeoutError:
-        _mark(mark)
-        raise _NoContext(f"no answer in {patience:g} seconds") from None
-    except ConnectionError:
-        raise _NoContext(_down(home, starts)) from None
-    if unanswered:
-        os.unlink(mark)
-    if "error" in answer:
-        raise _NoContext(f"the daemon refused: {answer['error']}")
-    context = answer.get("context")
-    return context if isinstance(context, str) else ""
-
-
-def _down(home: str, starts: bool) -> str:
-    """Start the daemon if that is wanted; return the reason to note."""
-    started = starts and _start(home)
-    return "the daemon was not running" + (", and was started" if started else "")
-
-
-def _address(home: str) -> tuple[str, int] | None:
-    """Return the address of the daemon, or None if it does not run."""
-    running = json.loads(_read(os.path.join(home, "run.json")) or "null")
-    if not isinstance(running, dict):
-        return None
-    try:
-        os.kill(int(running["pid"]), 0)  # raises if the process is gone
-    except ProcessLookupError:
-        return None
-    host, _, port = str(running["url"]).removeprefix("http://").rpartition(":")
-    return host.strip("[]"), int(port)
-
-
-def _post(
-    address: tuple[str, int], path: str, token: str, body: dict[str, Any], patience: float
-) -> dict[str, Any]:
-    import http.client  # half of this program's start-up time
-
-    connection = http.client.HTTPConnection(*address, timeout=patience)
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    try:
-        connection.request("POST", path, json.dumps(body).encode(), headers)
-        answer = json.loads(connection.getresponse().read(MAX_INPUT_BYTES))
-    except http.client.HTTPException as error:
-        raise _NoContext(f"an invalid answer ({type(error).__name__})") from None
-    finally:
-        connection.close()
-    return answer if isinstance(answer, dict) else {}
-
-
-def _start(home: str) -> bool:
-    """Start the daemon as a process of its own; return whether this call did."""
-    import subprocess
-
-    sandboxed = any(name.startswith("CODEX_SANDBOX") for name in os.environ)
-    if sandboxed or not os.access(home, os.W_OK) or not _is_mine_to_start(home):
-        return False
-    own = {key: text for key, text in os.environ.items() if not key.startswith(_AGENTS_OWN)}
-    subprocess.Popen(
-        [sys.executable, "-P", "-m", "butlers", "up", "--home", home],
-        env=own,
-        cwd=home,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    return True
-
-
-def _is_mine_to_start(home: str) -> bool:
-    """Whether nobody else has just started the daemon; marks that this process does."""
-    import fcntl
-
-    mark = os.path.join(home, "hooks", "starting")
-    with open(mark, "a", encoding="utf-8") as lock, contextlib.suppress(BlockingIOError):
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not _is_fresh(mark, STARTING_SECONDS):
-            _mark(mark)
-            return True
-    return False
-
-
-def _mark(path: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(str(time.monotonic()))
-
-
-def _is_fresh(path: str, seconds: float) -> bool:
-    with contextlib.suppress(ValueError):
-        return 0 <= time.monotonic() - float(_read(path)) < seconds
-    return False
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read(MAX_INPUT_BYTES)
-    except FileNotFoundError:
-        return ""
 
 
 if __name__ == "__main__":

@@ -74,19 +74,11 @@ async def test_without_a_butler_a_context_is_built_from_all_that_recall_finds(me
         assert ("green tea" in built.text) is found
 
 
-async def test_what_a_session_has_already_is_left_out(memory, lineage):
-    known = await remember.store_fact(memory, NewFact("Ann", "tea", "green tea"), lineage)
-    query = ContextQuery("green tea")
-    assert "green tea" in (await build_context(memory, query, lineage)).text
-    again = replace(query, exclude=frozenset({known.id}))
-    assert (await build_context(memory, again, lineage)).text == "# Memory Context\n"
-
-
 @pytest.mark.parametrize("text", ["good", "ok, thanks!", "Yes, do it.", "danke", "sounds good"])
 async def test_an_acknowledgement_gets_nothing(memory, lineage, text):
     await remember.store_fact(memory, NewFact("Ann", "note", text), lineage)
     assert question.read(text, frozenset(), utc_now()).acknowledges
-    built = await context.build_context(memory, ContextQuery(text, standing=False), lineage)
+    built = await context.build_context(memory, ContextQuery(text), lineage)
     assert built.text == "# Memory Context\n"
 
 

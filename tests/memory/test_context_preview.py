@@ -54,7 +54,8 @@ async def test_each_line_says_why_it_is_there(memory, lineage, stored):
     assert [len(part["included"]) for part in other["sections"]] == [0, 0, 0]
     opening = ContextQuery("the moons of Jupiter", "general", opening=True)
     opened = await preview_context(memory, opening, lineage)
-    assert opened["sections"][2]["included"][0]["reason"] == "recent"
+    sections = {part["heading"]: part["included"] for part in opened["sections"]}
+    assert sections["Where We Left Off"][0]["reason"] == "recent"
     assert facts["token_share"] == int(shown["token_budget"] * 0.6)
 
 

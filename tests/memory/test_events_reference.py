@@ -10,6 +10,7 @@ from butlers.auth.rights import Project
 from butlers.memory import limits
 from butlers.memory.flows import (
     conflicts,
+    decisions,
     entities,
     entity_merge,
     erase,
@@ -36,6 +37,7 @@ from butlers.memory.model import (
     NewRule,
     Origin,
     Permanence,
+    PieceKind,
     Settlement,
 )
 from butlers.memory.policy.erasure import ErasureRequest
@@ -185,6 +187,10 @@ async def other_lives(memory, lineage, clock):
     await proposals.decline(memory, second["id"], lineage)
     for name in ("api", "web"):
         await projects.own_scope(memory, Project((f"remote:host/{name}",), name, "/x"), lineage)
+    decided = NewEpisode("We deploy on Tuesdays.", "general", piece=PieceKind.DECISION)
+    decision = await remember.store_episode(memory, decided, lineage)
+    assert await decisions.retire_decision(memory, decision.id, None, lineage)
+    assert await decisions.restore_decision(memory, decision.id, lineage)
     await projects.share_project(memory, "api", True, lineage)
     await projects.move_project(memory, "api", "web", lineage)
 

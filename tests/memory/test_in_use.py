@@ -171,7 +171,7 @@ async def test_the_nearest_are_named_on_request_as_unsure_and_not_counted(
     [nearest] = await recall.recall(real, query, 10, lineage, nearest=True)
     assert (len(two), nearest.ref) == (2, two[0].ref)
     assert all(one.parts.relevance == 0.0 and one.as_dict()["unsure"] for one in (*two, nearest))
-    wanted = context.ContextQuery(FOREIGN[0], standing=False)
+    wanted = context.ContextQuery(FOREIGN[0])
     built = await context.build_context(real, wanted, lineage)
     assert not any(one.row["content"] in built.text for one in two)
     await real.uses.settle_all()

@@ -21,6 +21,7 @@ from butlers.memory.model import (
     NewRule,
     Origin,
     Permanence,
+    PieceKind,
     ProposalKind,
 )
 from butlers.memory.records import EPISODE, FACT, INPUT, RULE
@@ -33,6 +34,7 @@ PLAIN = {
     datetime: datetime(2026, 3, 4, tzinfo=UTC),
     Permanence: Permanence.STABLE,
     Origin: Origin.AGENT,
+    PieceKind: PieceKind.SAID,
 }
 # What PostgreSQL makes itself, and what only the worker that holds an episode knows.
 NOT_DECLARED = {"retry_count", "last_error", "leased_until", "leased_by"}

@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ from butlers.interfaces.http.hooks import MAX_BODY_BYTES, hook_routes
 from butlers.kernel.throttle import ConcurrencyLimiter
 from butlers.memory.handle import Memory
 from butlers.sessions.session import SessionMemory
+from butlers.sessions.tool_memory import ToolMemory
 from interfaces.daemons import ENVIRONMENT, Daemon, butlers, until, up
 from interfaces.furnished import furnished_home
 
@@ -133,7 +135,7 @@ def test_a_session_that_ends_is_remembered_once(daemon: Daemon, tmp_path: Path) 
     until(lambda: not waiting(daemon.home))
     found = butlers("memory", "search", "chain", "--type", "episode", "--json", "--home",
                     daemon.home.root)  # fmt: skip
-    (episode,) = json.loads(found.stdout)
+    (episode,) = [one for one in json.loads(found.stdout) if not one["piece"]]
     assert episode["content"] == "Request: Oil the chain.\nOutcome: Oiled."
     assert episode["metadata"]["project"] == "shop"
 
@@ -181,6 +183,20 @@ def test_a_daemon_that_hangs_is_not_waited_for(
     printed, seconds = run_hook(empty_home, told)
     assert printed == ""
     assert seconds < 3.5
+
+
+@pytest.mark.parametrize("reply", [b"", b"nonsense", b"HTTP/1.0 200 OK\r\n\r\n[1]", b"\r\n\r\n{}"])
+def test_a_daemon_that_answers_nonsense_is_passed_over(empty_home: Home, reply: bytes) -> None:
+    def answer() -> None:
+        line, _ = listener.accept()
+        with line:
+            line.recv(65_536)
+            line.sendall(reply)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=answer, daemon=True).start()
+        announce(empty_home, listener.getsockname()[1])
+        assert run_hook(empty_home, start_event())[0] == ""
 
 
 def test_who_did_not_answer_is_soon_given_up_on_and_may_come_back(
@@ -263,15 +279,30 @@ def test_it_starts_at_once_and_imports_nothing_heavy(empty_home: Home) -> None:
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     assert min(seconds() for _ in range(3)) < 0.3
-    code = "import sys; import butlers.hook; print(*sys.modules)"
+    assert own(modules("butlers.hook")) == {"butlers", "butlers.hook", "butlers.hook_request"}
+    light = {"butlers", "butlers.hook", "butlers.hook_request", "butlers.clock", "butlers.sessions"}
+    session = {"butlers.sessions.spool", "butlers.sessions.projects"}
+    assert own(modules("butlers.hook", *session)) == light | session
+    call = {"agent_calls", "tool_digest", "command_names", "error_signature"}
+    imported = modules("butlers.hook", "butlers.sessions.agent_calls,butlers.sessions.tool_digest")
+    assert own(imported) == light - {"butlers.clock"} | {
+        f"butlers.sessions.{name}" for name in call
+    }
+    heavy = {"asyncio", "pydantic", "structlog", "mcp", "http.client", "subprocess", "pathlib"}
+    assert not heavy & (imported | modules("butlers.hook", *session))
+
+
+def modules(*imported: str) -> set[str]:
+    """The modules that are loaded after some were imported."""
+    code = f"import sys, {', '.join(imported)}; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True
     )
-    own = {name for name in loaded.stdout.split() if name.startswith("butlers")}
-    light = {"butlers", "butlers.hook", "butlers.clock", "butlers.sessions"}
-    assert own == {*light, "butlers.sessions.spool", "butlers.sessions.projects"}
-    heavy = {"asyncio", "pydantic", "structlog", "mcp", "http.client", "subprocess", "pathlib"}
-    assert not heavy & set(loaded.stdout.split())
+    return set(loaded.stdout.split())
+
+
+def own(modules: set[str]) -> set[str]:
+    return {name for name in modules if name.startswith("butlers")}
 
 
 def test_a_directory_cannot_smuggle_modules_into_the_hook(empty_home: Home, tmp_path: Path) -> None:
@@ -334,9 +365,13 @@ async def test_a_memory_that_fails_is_not_hidden_from_whoever_sent_a_session(
 ) -> None:
     class Served:
         name, session_log, limiter = "general", None, ConcurrencyLimiter()
+        home = empty_home
 
         def session_memory(self, seconds: float) -> SessionMemory:
             return SessionMemory("general", self.down, seconds)
+
+        def tool_memory(self, seconds: float) -> ToolMemory:
+            return ToolMemory("general", self.down, seconds)
 
         async def down(self) -> Memory:
             raise Unavailable("the database does not answer")

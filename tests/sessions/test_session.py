@@ -17,12 +17,15 @@ from structlog.testing import capture_logs
 from butlers.auth.rights import Caller
 from butlers.db.postgres import Access, Database
 from butlers.errors import Unavailable
+from butlers.kernel.token_count import count_tokens
 from butlers.llm import Completion, CompletionFailed, Usage
 from butlers.memory.flows.remember import store_episode, store_fact, store_rule
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule
+from butlers.sessions.injection_log import InjectionLog, Occasion
+from butlers.sessions.injections import Injection, InjectionEvent
 from butlers.sessions.log import SessionLog
-from butlers.sessions.session import MAX_HOOK_CHARACTERS, Injection, SessionMemory
+from butlers.sessions.session import SessionMemory
 from butlers.sessions.spawner import SessionRequest, Spawner
 from butlers.settings.sections import ButlerSettings
 from conftest import WalkingClock
@@ -143,7 +146,7 @@ async def test_a_finished_session_is_an_episode_that_expires(
     await store_fact(memory, FACT, lineage)
     model.answer = f"Ann: {FACT.content}. I ordered almonds instead."
     told = await run(spawner_of(sessions, directory, model))
-    (row,) = await owner.fetch("select * from episodes")
+    (row,) = await owner.fetch("select * from episodes where piece is null")
     assert told["episode_id"] == str(row["id"])
     assert told["session_id"] == str(row["session_id"])
     assert row["content"] == (
@@ -265,7 +268,7 @@ async def test_what_the_history_keeps_is_short_and_holds_no_secret(
 
 
 async def opening(sessions: SessionMemory, session: str = SESSION) -> str:
-    told = await sessions.opening(session, "pantry", CALLER)
+    told = await sessions.opening(session, CALLER)
     assert told is not None
     return told.text
 
@@ -306,10 +309,10 @@ async def test_an_opening_is_short_enough_to_be_taken_whole(
     sessions: SessionMemory, memory: Memory, lineage: Lineage
 ) -> None:
     for number in range(15):
-        fact = NewFact(f"thing {number}", "is", f"number {number}: {'lorem ipsum dolor ' * 60}")
+        fact = NewFact(f"thing {number}", "is", f"number {number}: {'lorem ipsum dolor ' * 15}")
         await store_fact(memory, fact, lineage)
     told = await opening(sessions)
-    assert 5_000 < len(told) <= MAX_HOOK_CHARACTERS
+    assert 250 < count_tokens(told) <= memory.settings.context.start_tokens
 
 
 async def test_a_prompt_is_told_what_bears_on_it_and_only_once(
@@ -324,7 +327,8 @@ async def test_a_prompt_is_told_what_bears_on_it_and_only_once(
     assert "## Active Rules\n- Always ask before booking" in told.text
     assert "EpiPen" not in told.text
     assert told.ids == (rule.id,)
-    assert await sessions.relevant(SESSION, prompt, CALLER) == Injection()
+    again = await sessions.relevant(SESSION, prompt, CALLER)
+    assert (again.text, again.left_out[0].why) == ("", "already told in this session")
     assert (await sessions.relevant("another", prompt, CALLER)).ids == (rule.id,)
 
 
@@ -345,6 +349,7 @@ async def test_a_prompt_reads_what_it_shows_once_and_counts_it_as_used(
         sessions = SessionMemory("general", opened, 30.0)
         await sessions.relevant("first", "ask before booking a flight", CALLER)
         await alone.uses.settle_all()
+        await sessions.opening(SESSION, CALLER)
         async with database._pool.pool.acquire() as connection:
             connection.add_query_logger(lambda record: statements.append(record.query))
         injection = await sessions.relevant(SESSION, "ask before booking a flight", CALLER)
@@ -364,7 +369,7 @@ async def test_what_an_opening_told_is_not_told_again_until_the_agent_forgets(
     await store_fact(memory, FACT, lineage)
     assert "EpiPen" in await opening(sessions)
     prompt = "Ann allergy peanuts and hazelnuts carries an EpiPen"
-    assert await sessions.relevant(SESSION, prompt, CALLER) == Injection()
+    assert (await sessions.relevant(SESSION, prompt, CALLER)).text == ""
     # After a compaction the agent starts anew, and so do we.
     assert "EpiPen" in await opening(sessions)
 
@@ -392,7 +397,8 @@ async def test_each_part_of_a_session_knows_its_place_and_when_it_was_said(
     for lines in (first, first + second, first + second + vague):
         assert await end(sessions, lines)
     rows = await owner.fetch(
-        "select session_id::text, place, author, said_at from episodes order by place"
+        "select session_id::text, place, author, said_at from episodes "
+        "where piece is null order by place"
     )
     assert [tuple(row) for row in rows] == [
         (SESSION, 0, None, datetime(2026, 1, 10, 9, 0, 0, 500_000, UTC)),
@@ -406,7 +412,7 @@ async def test_an_instant_that_is_none_does_not_keep_a_session_from_being_stored
     sessions: SessionMemory, owner: asyncpg.Connection, at: str
 ) -> None:
     assert await end(sessions, [line("user", "Paint it.", at), line("assistant", "Painted.", at)])
-    assert await owner.fetchval("select said_at from episodes") is None
+    assert await owner.fetchval("select said_at from episodes where piece is null") is None
 
 
 @pytest.mark.contract("P1")
@@ -416,7 +422,7 @@ async def test_the_same_session_twice_is_one_episode(
     stored = await asyncio.gather(*(end(sessions, FIRST) for _ in range(4)))
     assert len(set(stored) - {None}) == 1
     assert await end(sessions, FIRST) is None
-    (row,) = await owner.fetch("select * from episodes")
+    (row,) = await owner.fetch("select * from episodes where piece is null")
     assert row["content"] == "Request: Paint it.\nOutcome: Painted."
     assert str(row["session_id"]) == SESSION
 
@@ -428,7 +434,9 @@ async def test_of_a_session_that_is_resumed_the_rest_is_a_second_episode(
     second = await end(sessions, [*FIRST, *SECOND])
     assert first and second and first != second
     assert await end(sessions, [*FIRST, *SECOND]) is None
-    rows = await owner.fetch("select content from episodes order by created_at, id")
+    rows = await owner.fetch(
+        "select content from episodes where piece is null order by created_at, id"
+    )
     assert [row["content"] for row in rows] == [
         "Request: Paint it.\nOutcome: Painted.",
         "Request: Sell it.\nOutcome: Sold.",
@@ -441,7 +449,9 @@ async def test_a_session_is_known_by_tenant_and_may_have_any_name(
     assert await end(sessions, FIRST, "my-session")
     rival = Caller("rival", "token:2")
     assert await sessions.remember_transcript("my-session", "\n".join(FIRST), {}, rival)
-    rows = await owner.fetch("select tenant_id, session_id from episodes order by tenant_id")
+    rows = await owner.fetch(
+        "select tenant_id, session_id from episodes where piece is null order by tenant_id"
+    )
     assert [tuple(row) for row in rows] == [("acme", None), ("rival", None)]
 
 
@@ -461,3 +471,20 @@ async def test_how_many_secrets_were_masked_is_logged_and_not_which(
     (told,) = [line for line in logged if line["event"] == "session remembered"]
     assert told["secrets_masked"] == 2
     assert "hunter22" not in str(logged)
+
+
+async def test_after_a_restart_a_session_still_gets_each_memory_once(
+    sessions: SessionMemory, memory: Memory, lineage: Lineage, clock: WalkingClock
+) -> None:
+    await store_fact(memory, FACT, lineage)
+    prompt = "Ann allergy peanuts and hazelnuts carries an EpiPen"
+    given = await sessions.relevant(SESSION, prompt, CALLER)
+    log = InjectionLog(lambda: memory.database, clock)
+    await SessionLog(lambda: memory.database, clock).note_agent(CALLER, SESSION)
+    await log.record(CALLER, Occasion(SESSION, "pantry", InjectionEvent.PROMPT, prompt), given, 5)
+
+    async def opened() -> Memory:
+        return memory
+
+    again = await SessionMemory("general", opened, 30.0).relevant(SESSION, prompt, CALLER)
+    assert given.ids and (again.text, again.left_out[0].why) == ("", "already told in this session")

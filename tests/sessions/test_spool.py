@@ -25,7 +25,8 @@ from butlers.clock import utc_now
 from butlers.host.home import Home
 from butlers.host.home_tokens import ensure_hook_token
 from butlers.sessions import spool
-from butlers.sessions.spool_entries import Arrival, SpoolEntries, pieces, shortfalls
+from butlers.sessions.prompts import lines_of
+from butlers.sessions.spool_entries import Arrival, SpoolEntries, chunks, shortfalls
 from interfaces.daemons import ENVIRONMENT, until
 from llm.loopback import serving
 from sessions.test_hooks import SESSION, announce, run_hook, silent_port
@@ -321,10 +322,20 @@ def test_a_transcript_is_read_whole_and_in_pieces(
     file = tmp_path / "long.jsonl"
     lines = [f"{number:07d} {'ü' * 40}\n" for number in range(20_000)]
     file.write_text("".join(lines))
-    monkeypatch.setattr("butlers.sessions.spool_entries.PIECE_BYTES", 100_000)
-    read = list(pieces(file))
+    monkeypatch.setattr("butlers.sessions.spool_entries.CHUNK_BYTES", 100_000)
+    read = list(chunks(lines_of(file)))
     assert len(read) > 10
     assert "".join(read) == "".join(lines)
     assert all(piece.endswith("\n") for piece in read)
     file.write_text("")
-    assert list(pieces(file)) == []
+    assert list(chunks(lines_of(file))) == []
+
+
+def test_a_prompt_without_memory_is_told_afterwards_too(home: Home) -> None:
+    prompt = {"hook_event_name": "UserPromptSubmit", "cwd": "/x", "prompt": "the key is 4471"}
+    assert run_hook(home, prompt)[0] == ""
+    (told,) = shortfalls(home.root, utc_now())
+    assert (told.what, told.count) == ("prompts without memory", 1)
+    assert told.words.startswith("1 prompt in 7 days, ")
+    notes = (home.root / spool.WITHOUT_MEMORY).read_text()
+    assert "the daemon was not running" in notes and "4471" not in notes

@@ -26,6 +26,8 @@ from butlers.kernel.sections import Check
 from butlers.modules import ModulesSection
 from butlers.notebook.manager import FILE
 from butlers.notebook.module import NotebookModule
+from butlers.sessions.ignore_file import read_rules
+from butlers.sessions.pauses import current_pause
 from butlers.sessions.spool_entries import shortfalls
 from butlers.settings.files import HouseSettings, load_house, override_server
 from butlers.settings.sections import RuntimeSection, ServerSection
@@ -38,7 +40,12 @@ _LITTLE_BYTES, _TOO_LITTLE_BYTES = 2**30, 100 * 2**20
 async def examine(home: Home) -> list[Finding]:
     """Run every check, in the order in which problems are best fixed."""
     findings = _guarded("python", _python)
-    for check, look in {"home": _home, "disk": _disk, "sessions": _sessions}.items():
+    for check, look in {
+        "home": _home,
+        "disk": _disk,
+        "sessions": _sessions,
+        "privacy": _privacy,
+    }.items():
         findings += _guarded(check, partial(look, home))
     house, faults = _settings(home)
     findings += faults
@@ -135,6 +142,17 @@ def _sessions(home: Home) -> Iterator[Finding]:
         yield warning("sessions", f"{alert.what}: {alert.words}", alert.remedy)
     if not alerts:
         yield ok("sessions", "all stored, and none started without memory lately")
+
+
+def _privacy(home: Home) -> Iterator[Finding]:
+    """Check that memory is not paused, and that its ignore file can be read."""
+    rules = read_rules(str(home.root))
+    for fault in rules.problems if rules else ():
+        yield warning("privacy", f"{fault}; the line is not used", "correct it or delete it")
+    if current_pause(str(home.root), ()):
+        yield warning("privacy", "memory is paused: nothing is stored", "`butlers resume` ends it")
+    elif not (rules and rules.problems):
+        yield ok("privacy", "memory is not paused")
 
 
 def _settings(home: Home) -> tuple[HouseSettings | None, list[Finding]]:

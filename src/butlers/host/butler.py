@@ -2,9 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
 
 import structlog
 
+from butlers.auth.rights import Caller
 from butlers.auth.tokens import SessionTokens
 from butlers.clock import Clock, ClockSources, utc_now
 from butlers.db.postgres import Access, Database
@@ -23,9 +26,13 @@ from butlers.kernel.throttle import ConcurrencyLimiter
 from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
 from butlers.module import ButlerEnvironment, Health, Module
+from butlers.sessions.injection_log import InjectionLog
 from butlers.sessions.log import SessionLog
+from butlers.sessions.pauses import current_pause
+from butlers.sessions.privacy import check_call
 from butlers.sessions.session import CONTEXT_SECONDS, SessionMemory
 from butlers.sessions.spawner import Spawner, session_model
+from butlers.sessions.tool_memory import ToolMemory
 from butlers.settings.sections import ButlerSettings
 
 log = structlog.get_logger(__name__)
@@ -65,7 +72,8 @@ class Butler:
         model, doubt = model_of(settings, self.spending), self.clock_watch.doubt
         tenant, directory = settings.butler.tenant, self._directory
         environment = ButlerEnvironment(
-            self.name, tenant, clock, new_id, model, directory, doubt, self.limiter
+            *(self.name, tenant, clock, new_id, model, directory, doubt, self.limiter),
+            check_storing=self._check_storing,
         )
         order = registry.load_order((n for n in known if settings.is_enabled(n)), known)
         self.modules: Sequence[Module] = [
@@ -76,6 +84,7 @@ class Butler:
         self._access: Access | None = None
         self.session_tokens = SessionTokens()
         self.session_log = SessionLog(lambda: self.database, clock)
+        self.injections = InjectionLog(lambda: self.database, clock, new_id)
 
     @property
     def database(self) -> Database:
@@ -106,7 +115,8 @@ class Butler:
         chosen = settings or self.settings
         model = session_model(chosen, lambda: self.database)
         records, tokens = self.session_log, self.session_tokens
-        return Spawner(chosen, self._directory, memory, model, records, tokens)
+        spawner = Spawner(chosen, self._directory, memory, model, records, tokens)
+        return replace(spawner, is_paused=lambda: bool(current_pause(str(self.home.root), ())))
 
     def settings_now(self) -> ButlerSettings:
         """Return the settings with `runtime` read anew, so that a change needs no restart."""
@@ -118,13 +128,16 @@ class Butler:
 
         If the butler has no language model and agents may consolidate, they are invited to.
         """
-
-        async def memory() -> Memory:
-            return self.memory
-
         invited = self.settings.mcp.consolidate and self.settings.runtime.kind == "none"
         seconds = min(CONTEXT_SECONDS, at_most)
-        return SessionMemory(self.name, memory, seconds, TO_READ if invited else "")
+        return SessionMemory(self.name, self._open_memory, seconds, TO_READ if invited else "")
+
+    def tool_memory(self, at_most: float) -> ToolMemory:
+        """Return the memory for tool calls, which wait for it at most so many seconds."""
+        return ToolMemory(self.name, self._open_memory, at_most)
+
+    async def _open_memory(self) -> Memory:
+        return self.memory
 
     @property
     def memory(self) -> Memory:
@@ -206,6 +219,10 @@ class Butler:
             f"{job.last.job} {job.last.remark}" for job in planned if job.last and job.last.remark
         ]
         return notes + (["a replica is not read from"] if self.database.replica_problems() else [])
+
+    def _check_storing(self, caller: Caller, given: Mapping[str, Any]) -> None:
+        project = asdict(caller.project) if caller.project else None
+        check_call(str(self.home.root), project, given)
 
     async def _open_database(self) -> Database:
         names = [module.name for module in self.modules]

@@ -5,7 +5,9 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
+from uuid import UUID
 
 import structlog
 
@@ -16,11 +18,22 @@ from butlers.db.lease import beside
 from butlers.errors import Unavailable
 from butlers.host.butler import Butler
 from butlers.host.home import Home
+from butlers.host.hook_notes import record_notes
+from butlers.sessions import spool
 from butlers.sessions.catch_up import ConnectionFile, overlooked
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.log import SessionOutcome
+from butlers.sessions.pauses import sweep_marks
+from butlers.sessions.privacy import is_left_out
+from butlers.sessions.private_turns import entry_lines
 from butlers.sessions.session import SessionMemory, place_name
-from butlers.sessions.spool_entries import Arrival, SpoolEntries, pieces
+from butlers.sessions.spool_entries import (
+    RECENT_DAYS,
+    Arrival,
+    SpoolEntries,
+    chunks,
+    notes_since,
+)
 from butlers.settings.sections import SessionsSection
 
 log = structlog.get_logger(__name__)
@@ -61,6 +74,7 @@ class SpoolWorker:
         self._not_before: dict[str, float] = {}
         self._trouble = ""
         self._last_look = (0, 0.0)
+        self._notes_changed_at = 0
 
     def kept(self) -> AbstractAsyncContextManager[object]:
         """Within this block spooled sessions are stored."""
@@ -72,6 +86,7 @@ class SpoolWorker:
             try:
                 if self._is_worth_a_look():
                     await self.drain()
+                await self.record_notes()
                 if time.monotonic() >= catch_up_at:
                     catch_up_at = time.monotonic() + _CATCH_UP_SECONDS
                     await self.catch_up()
@@ -89,12 +104,28 @@ class SpoolWorker:
         self._last_look = (changed_at, now)
         return changed_at != 0
 
+    async def record_notes(self) -> None:
+        """Record the starts and prompts that went without memory since this was last called."""
+        file = self._home.root / spool.WITHOUT_MEMORY
+        changed_at = file.stat().st_mtime_ns if file.exists() else 0
+        if changed_at == self._notes_changed_at:
+            return
+        since = self._clock() - timedelta(days=RECENT_DAYS)
+        notes = await asyncio.to_thread(notes_since, file, since)
+        for name, butler in self._butlers.items():
+            own = [note for note in notes if note.get("butler") == name]
+            with suppress(Unavailable):  # without a token nobody knows whose they are
+                await record_notes(butler, self._caller(name), own)
+        self._notes_changed_at = changed_at
+
     async def catch_up(self) -> None:
         """Spool the sessions that connected agents wrote and no hook reported."""
         await asyncio.to_thread(self._catch_up, self._clock().timestamp())
 
     def _catch_up(self, now: float) -> None:
         self._spool.sweep(now)
+        home = str(self._home.root)
+        sweep_marks(home, now)
         if not self._settings.catch_up:
             return
         # Sessions set aside wait for a person to decide.
@@ -102,7 +133,7 @@ class SpoolWorker:
         connections = ConnectionFile(self._home.connections_file).all()
         for session in overlooked(connections, self._read_sizes, now - self._idle_seconds):
             key = f"{session['butler']}~{session['session']}"
-            if key not in known and self._spool.has_room:
+            if key not in known and self._spool.has_room and not is_left_out(home, session):
                 known.add(key)
                 self._spool.leave(session)
 
@@ -164,12 +195,21 @@ class SpoolWorker:
             return  # it never had one
         size = transcript.stat().st_size
         project = place_name(str(arrival.told.get("cwd", "")), caller)
-        reading, stored = pieces(transcript), []
-        while (piece := await asyncio.to_thread(next, reading, None)) is not None:
-            episode = await memory.remember_transcript(
-                arrival.session, piece, {"project": project}, caller
-            )
-            stored += [episode] if episode else []
+        entry = {**arrival.told, "session": arrival.session}
+        reading = chunks(entry_lines(str(self._home.root), entry, str(transcript)))
+        was_uncut = self._read_sizes.get(arrival.key, 0) < 0
+        stored, has_public = list[UUID](), False
+        while (chunk := await asyncio.to_thread(next, reading, None)) is not None:
+            about = {"project": project}
+            if was_uncut:
+                await memory.remember_pieces(arrival.session, chunk, about, caller)
+            episode = await memory.remember_transcript(arrival.session, chunk, about, caller)
+            stored, has_public = stored + ([episode] if episode else []), True
+        self._read_sizes.pop(arrival.key, None)  # so that the newest is last
+        self._read_sizes[arrival.key] = size
+        if size and not has_public:
+            await self._leave_no_record(arrival, caller)
+            return
         noted = partial(
             self._butlers[arrival.butler].session_log.note_agent,
             caller,
@@ -179,8 +219,15 @@ class SpoolWorker:
             outcome=SessionOutcome.OK,
         )
         await forgiven("record of a session", noted, otherwise=None, seconds=_NOTING_SECONDS)
-        self._read_sizes.pop(arrival.key, None)  # so that the newest is last
-        self._read_sizes[arrival.key] = size
+
+    async def _leave_no_record(self, arrival: Arrival, caller: Caller) -> None:
+        """Erase what the log has of a session of which nothing may be stored."""
+
+        async def erase() -> int:
+            log = self._butlers[arrival.butler].session_log
+            return await log.erase(caller.tenant_id, [arrival.session])
+
+        await forgiven("record of a session", erase, otherwise=0, seconds=_NOTING_SECONDS)
 
     def _memory(self, name: str) -> SessionMemory:
         if name not in self._butlers:

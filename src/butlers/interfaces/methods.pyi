@@ -437,3 +437,19 @@ class Methods:
     async def list_predicates(
         self,
     ) -> list[dict[str, Any]]: ...
+    async def list_decisions(
+        self,
+        *,
+        project: str | None = ...,
+        limit: int = ...,
+    ) -> list[dict[str, Any]]: ...
+    async def restore_decision(
+        self,
+        memory_id: str | UUID,
+    ) -> bool: ...
+    async def retire_decision(
+        self,
+        memory_id: str | UUID,
+        *,
+        by: str | None = ...,
+    ) -> bool: ...

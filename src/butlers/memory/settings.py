@@ -171,10 +171,20 @@ class RetrievalConfig(SettingsSection):
 
 
 class ContextConfig(SettingsSection):
-    """How the token budget of a context is shared; rules get what these leave."""
+    """How long contexts are, and how their tokens are shared; rules get what the shares leave."""
 
     facts_share: Share = Field(0.6, description="Share for facts.")
     episodes_share: Share = Field(0.1, description="Share for episodes; 0 leaves them out.")
+    start_tokens: int = Field(
+        400, ge=0, le=2_000, description="Most tokens that an agent's session starts with."
+    )
+    prompt_tokens: int = Field(
+        250, ge=0, le=2_000, description="Most tokens that one prompt of an agent gets."
+    )
+    learn_from_use: bool = Field(
+        True,
+        description="Whether memories that agents ignored rank lower at prompts, used ones higher.",
+    )
 
     @model_validator(mode="after")
     def _shares_fit_the_budget(self) -> Self:

@@ -2,23 +2,37 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
 from butlers.auth.rights import Caller
 from butlers.kernel.lru import LRUCache
+from butlers.kernel.token_count import count_tokens
 from butlers.memory.flows.consolidation.answer import count_unread
-from butlers.memory.flows.context import Context, build_context
 from butlers.memory.flows.history import stored_by
+from butlers.memory.flows.prompt_context import PromptQuery, build_prompt_context
 from butlers.memory.handle import Memory
 from butlers.memory.operations import OperationContext
-from butlers.memory.operations.retrieval import ContextInput, context, context_query
+from butlers.memory.operations.retrieval import ContextInput, context
+from butlers.memory.policy.context import Block
 from butlers.sessions import essence
 from butlers.sessions.essence import store_essence, store_session
 from butlers.sessions.fail_open import forgiven
+from butlers.sessions.injections import (
+    Delivery,
+    Injection,
+    as_injection,
+    find_given,
+    prompt_injection,
+    usefulness,
+)
+from butlers.sessions.judgement import judge_session
+from butlers.sessions.piece_storage import store_missing_pieces
+from butlers.sessions.references import text_referred_to
 from butlers.sessions.transcripts import parse
 
 STORING_SECONDS = 30.0
@@ -30,17 +44,9 @@ MAX_HOOK_CHARACTERS = 9_900
 """What both agents take of an injected text; they cut a longer one."""
 
 PREFACE = "Remembered from earlier sessions; more is found with the memory tools.\n"
-PROMPT_TOKENS = 250
-"""How long the memories for one prompt may be, in tokens."""
+EMBEDDING_SECONDS = 0.6
+"""How long a prompt waits for its vector before its words must do."""
 _REMEMBERED_SESSIONS, _REMEMBERED_MS = 256, 86_400_000
-
-
-@dataclass(frozen=True, slots=True)
-class Injection:
-    """One delivery of a context to a session: the text, and which memories are in it."""
-
-    text: str = ""
-    ids: tuple[UUID, ...] = ()
 
 
 CONTEXT_SECONDS = 10.0
@@ -69,12 +75,12 @@ class SessionMemory:
             found = await context.execute(await self._operation_context(caller), asked)
             if not found.recalled and "\n## " not in found.text:
                 return Injection()
-            return Injection(found.text, _memories_in(found))
+            return as_injection(found.text, found)
 
         seconds = self._context_seconds
         return await forgiven("context of a session", built, otherwise=None, seconds=seconds)
 
-    async def opening(self, session: str, about: str, caller: Caller) -> Injection | None:
+    async def opening(self, session: str, caller: Caller) -> Injection | None:
         """Build the context of a session that starts, short enough for an agent to take whole.
 
         None if memory fails or takes too long.
@@ -82,45 +88,53 @@ class SessionMemory:
 
         async def built() -> Injection:
             ctx = await self._operation_context(caller)
-            allowed = (MAX_HOOK_CHARACTERS - len(PREFACE) - len(self._invitation) - 100) // 4
-            budget = min(ctx.memory.settings.retrieval.context_token_budget, allowed)
+            waiting = await self._waiting(ctx)
+            spent = count_tokens(PREFACE + waiting)
+            budget = max(0, ctx.memory.settings.context.start_tokens - spent)
             asked = ContextInput(
-                trigger_prompt=about, butler=self._butler, token_budget=budget, opening=True
+                trigger_prompt="", butler=self._butler, token_budget=budget, opening=True
             )
             found = await context.execute(ctx, asked)
-            shown = _memories_in(found)
+            shown = _memories_in(found.block)
             self._injected.set(session, {str(id) for id in shown})
-            text = PREFACE + found.text if shown else ""
-            return Injection(await self._waiting(ctx) + text, shown)
+            text = waiting + PREFACE + found.text if shown else waiting
+            return as_injection(text, found)
 
         seconds = self._context_seconds
         return await forgiven("opening of a session", built, otherwise=None, seconds=seconds)
 
-    async def relevant(self, session: str, prompt: str, caller: Caller) -> Injection:
-        """Build the context of a prompt from memories the session does not have; often empty."""
+    async def relevant(
+        self, session: str, prompt: str, caller: Caller, last_answer: str = ""
+    ) -> Injection:
+        """Build the context of a prompt from memories the session does not have; often empty.
+
+        A prompt that points to the agent's last answer is looked up by what it points to.
+        """
 
         async def built() -> Injection:
             ctx = await self._operation_context(caller)
-            known = self._injected.get(session) or set()
-            params = ContextInput(
-                trigger_prompt=prompt, butler=self._butler, token_budget=PROMPT_TOKENS
+            known = self._injected.get(session)
+            if known is None:  # another process gave it something, or this one before a restart
+                known = await find_given(ctx, session)
+                self._injected.set(session, known)
+            query = PromptQuery(
+                text_referred_to(prompt, last_answer) or prompt,
+                await ctx.seen(self._butler, "butler"),
+                ctx.memory.settings.context.prompt_tokens - count_tokens(PREFACE),
+                frozenset(map(UUID, known)),
+                EMBEDDING_SECONDS,
+                partial(usefulness, ctx, prompt=prompt),
             )
-            query = replace(
-                await context_query(ctx, params),
-                exclude=frozenset(map(UUID, known)),
-                standing=False,
-            )
-            found = await build_context(ctx.memory, query, ctx.lineage)
-            shown = _memories_in(found)
+            found = await build_prompt_context(ctx.memory, query, ctx.lineage)
+            shown = _memories_in(found.block)
             if not shown:
-                return Injection()
+                return prompt_injection("", found, query.exclude)
             self._injected.set(session, known | {str(id) for id in shown})
-            return Injection(PREFACE + found.text, shown)
+            return prompt_injection(PREFACE + found.block.text, found, query.exclude)
 
         seconds = self._context_seconds
-        return await forgiven(
-            "memories for a prompt", built, otherwise=Injection(), seconds=seconds
-        )
+        failed = Injection(outcome=Delivery.FAILED)
+        return await forgiven("memories for a prompt", built, otherwise=failed, seconds=seconds)
 
     async def remember_exchange(
         self, session: UUID, prompt: str, answer: str, told: str, caller: Caller
@@ -160,7 +174,18 @@ class SessionMemory:
         async with asyncio.timeout(TRANSCRIPT_SECONDS):
             ctx = await self._operation_context(caller)
             said = await asyncio.to_thread(parse, transcript)
-            return await store_session(ctx, session, said, metadata)
+            episode = await store_session(ctx, session, said, metadata)
+        await judge_session(ctx, session, said)
+        return episode
+
+    async def remember_pieces(
+        self, session: str, transcript: str, metadata: dict[str, Any], caller: Caller
+    ) -> None:
+        """Store the pieces of what was stored of a session before it was cut into pieces."""
+        async with asyncio.timeout(TRANSCRIPT_SECONDS):
+            ctx = await self._operation_context(caller)
+            said = await asyncio.to_thread(parse, transcript)
+            await store_missing_pieces(ctx, session, said, metadata)
 
     async def _waiting(self, ctx: OperationContext) -> str:
         """Return a line about unread episodes, for an agent that could read them."""
@@ -182,9 +207,9 @@ class SessionMemory:
         )
 
 
-def _memories_in(found: Context) -> tuple[UUID, ...]:
+def _memories_in(block: Block) -> tuple[UUID, ...]:
     """List the memories in a block."""
-    return tuple(line.ref.id for some in found.block.included.values() for line in some)
+    return tuple(line.ref.id for some in block.included.values() for line in some)
 
 
 def place_name(cwd: str, caller: Caller) -> str:

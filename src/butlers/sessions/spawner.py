@@ -29,6 +29,7 @@ from butlers.llm import (
     Usage,
 )
 from butlers.sessions.fail_open import forgiven
+from butlers.sessions.injections import Injection
 from butlers.sessions.log import (
     SessionKind,
     SessionLog,
@@ -37,8 +38,9 @@ from butlers.sessions.log import (
     excerpt,
     this_process,
 )
+from butlers.sessions.privacy import public_text
 from butlers.sessions.projects import PERSONAL
-from butlers.sessions.session import CONTEXT_SECONDS, Injection, SessionMemory
+from butlers.sessions.session import CONTEXT_SECONDS, SessionMemory
 from butlers.settings.sections import ButlerSettings
 
 INSTRUCTIONS_FILE = "CLAUDE.md"
@@ -88,6 +90,7 @@ class Spawner:
     log: SessionLog
     session_tokens: SessionTokens = field(default_factory=SessionTokens)
     new_id: NewId = new_id
+    is_paused: Callable[[], bool] = lambda: False
 
     async def ask(self, question: SessionRequest) -> AnsweredSession:
         """Run a session up to its answer; failures of memory are swallowed, of the model not."""
@@ -111,9 +114,10 @@ class Spawner:
         """Store the end of a session and its episode; return both, None if there is no episode."""
         record, answer = session.record, session.completion
         caller = self._caller(record)
-        episode = await self.memory.remember_exchange(
-            UUID(record.id), session.question.prompt, answer.text, session.injection.text, caller
-        )
+        said = (session.question.prompt, answer.text, session.injection.text)
+        episode = None
+        if not self.is_paused():
+            episode = await self.memory.remember_exchange(UUID(record.id), *said, caller)
         answered = replace(record, model=answer.model or record.model)
         return await self._end(answered, SessionOutcome.OK, usage=answer.usage), episode
 
@@ -139,7 +143,7 @@ class Spawner:
             kind=question.kind,
             asked_by=question.asked_by,
             agent=model.name,
-            asked=excerpt(question.prompt),
+            asked="" if self.is_paused() else excerpt(public_text(question.prompt)),
             started_at=now,
             model=runtime.model,
             project=excerpt(question.project),

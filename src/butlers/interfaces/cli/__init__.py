@@ -19,6 +19,7 @@ from butlers.interfaces.cli import (
     logs,
     memory,
     notes,
+    pause,
     portability,
     sessions,
     status,
@@ -48,7 +49,10 @@ app.command("ask", epilog=example('butlers ask general "What is due today?"'))(s
 app.command("connect", epilog=example("butlers connect claude-code --print"))(connect.connect)
 app.command("disconnect", epilog=example("butlers disconnect claude-code"))(connect.disconnect)
 app.command("doctor", epilog=example("butlers doctor"))(status.doctor)
+app.command("pause", epilog=example("butlers pause --project . --for 2h"))(pause.pause)
+app.command("resume", epilog=example("butlers resume"))(pause.resume)
 app.command("cost", epilog=example("butlers cost --days 7"))(jobs.cost)
+app.command("worth", epilog=example("butlers worth --days 7"))(sessions.worth)
 app.command("backup", epilog=example("butlers backup /mnt/usb/"))(backup.backup)
 app.command("verify", epilog=example("butlers verify home.zip --deep"))(backup.verify)
 app.command("restore", epilog=example("butlers restore home.zip --home ~/other"))(backup.restore)

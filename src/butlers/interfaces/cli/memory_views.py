@@ -189,6 +189,16 @@ def _new_doubts(answer: Row) -> None:
         show_line("review them with: butlers memory doubts")
 
 
+def _decisions(rows: list[Row], given: Row) -> None:
+    """Print each decision that holds on a line, and under it those that it made past."""
+    for row in rows:
+        show_line(f"{short_id(row['id'])} {row['decided_at'][:10]} {row['content']}")
+        for past in row["earlier"]:
+            show_line(f"{short_id(past['id'])} {past['line']}", indent=2)
+    if not rows:
+        show_line("no decisions yet")
+
+
 def _done(word: str) -> View:
     """Print that something was done to the memory that was named."""
 
@@ -248,6 +258,9 @@ VIEWS: Mapping[str, View] = {
     "list_episodes": _listing("id", "created_at", "consolidation_status", "content"),
     "list_entities": _listing("id", "entity_type", "canonical_name", "aliases", "active_facts"),
     "list_conflicts": _page(_conflicts),
+    "list_decisions": _decisions,
+    "restore_decision": _done("restored"),
+    "retire_decision": _done("retired"),
     "activity": _page(show_events),
     "stats": _counts,
     "overview": _counts,

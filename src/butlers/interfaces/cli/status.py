@@ -18,6 +18,7 @@ from butlers.interfaces.cli.output import (
     show_table,
     to_the_second,
 )
+from butlers.interfaces.cli.pause import pauses_now, show_pauses
 
 if TYPE_CHECKING:
     from butlers.host.home import Home
@@ -44,6 +45,7 @@ def status(home: HomeOption = None, as_json: JsonOption = False) -> None:
         show_json(report)
     else:
         _show_daemon(located, report)
+        show_pauses(report.get("paused", ()))
         for alert in report["sessions"]:
             show_line(f"sessions {alert['what']}: {alert['words']}; {alert['remedy']}")
     raise typer.Exit(_EXIT_CODES.get(report["status"], 1))
@@ -122,6 +124,7 @@ def _home_status(home: "Home") -> dict[str, Any]:
 
     alerts = [asdict(alert) for alert in shortfalls(home.root, utc_now())]
     fields: dict[str, Any] = {"home": str(home.root), "sessions": alerts}
+    fields |= pauses_now(str(home.root))
     served = status.homes_served(home)
     daemons = [_described(daemon) for daemon in map(status.running, served) if daemon is not None]
     if not daemons:

@@ -94,6 +94,8 @@ _EVENTS: Mapping[str, str] = {
     EventType.EPISODE_CONSOLIDATION_FAILED: "Consolidation failed",
     EventType.EPISODE_DEAD_LETTERED: "Consolidation given up",
     EventType.EPISODE_REQUEUED: "Dead letter requeued",
+    EventType.EPISODE_OUTDATED: "Decision made past",
+    EventType.EPISODE_REINSTATED: "Decision holds again",
     EventType.EPISODE_KEPT: "Expiry of an unread episode extended",
     EventType.EPISODE_EVICTED: "Episode removed to make room",
     EventType.FACT_CREATED: "Fact stored",

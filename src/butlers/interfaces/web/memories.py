@@ -26,7 +26,15 @@ from butlers.memory.model import (
     Permanence,
     SearchMode,
 )
-from butlers.memory.operations import conflicts, feedback, listing, retrieval, storage, upkeep
+from butlers.memory.operations import (
+    conflicts,
+    decisions,
+    feedback,
+    listing,
+    retrieval,
+    storage,
+    upkeep,
+)
 from butlers.memory.policy.states import EntityState, EpisodeState, FactState, RuleUse
 from butlers.operation import Operation
 
@@ -52,6 +60,8 @@ _CHANGES: dict[str, tuple[Operation, str]] = {
     "forget": (feedback.forget, "forgotten"),
     "restore": (feedback.restore, "restored"),
     "keep": (conflicts.keep, "kept"),
+    "reinstate": (decisions.restore_decision, "reinstated"),
+    "retire": (decisions.retire_decision, "retired"),
 }
 
 
@@ -190,11 +200,12 @@ async def change(
     visit: ButlerSending,
     kinds: Kinds,
     memory_id: UUID,
-    action: Literal["confirm", "forget", "restore", "keep"],
+    action: Literal["confirm", "forget", "restore", "keep", "reinstate", "retire"],
 ) -> Response:
-    """Confirm, forget, restore or keep a memory."""
+    """Confirm, forget, restore or keep a memory; let a decision hold again, or be past."""
     operation, word = _CHANGES[action]
-    result = await visit.ask(operation, memory_type=KINDS[kinds], memory_id=memory_id)
+    named = operation_fields(operation, {"memory_type": KINDS[kinds], "memory_id": memory_id})
+    result = await visit.ask(operation, **named)
     if not result[word]:
         raise Conflict(
             f"nothing was {word}: its state changed meanwhile; reload it to see its state"

@@ -3,7 +3,9 @@
 That takes one round trip; in a large store, where words and vectors are searched at once, two.
 """
 
+import asyncio
 from collections.abc import Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from butlers.db.lease import beside
@@ -47,6 +49,8 @@ class CandidateQuery:
     scope: str | None = None
     min_confidence: float = 0.2
     then: Then = NOW
+    embedding_seconds: float | None = None
+    """How long to wait for its vector; after that it is looked up by its words alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class Candidates:
     columns: CandidateColumns
     names: Set[str]
     depth: int
+    by_words: bool = False
+    """Whether its vector came too late, or the tenant has no vectors."""
 
     def ranked(self, columns: CandidateColumns) -> list[Ranked]:
         """Rank some of them by the learned weights, the first `depth` of them, best first."""
@@ -110,12 +116,14 @@ async def _search(
     if mode is SearchMode.HYBRID and profile.memories > max(AT_ONCE, READ_WHOLE):
         index_query, ahead = await _search_ahead(memory, parsed, lineage, depth, profile)
     else:
-        index_query, ahead = await _index_query(memory, parsed, mode, profile), NOTHING_AHEAD
+        seconds = query.embedding_seconds
+        index_query = await _index_query(memory, parsed, mode, profile, seconds)
+        ahead = NOTHING_AHEAD
     limits = Limits(depth, READ_WHOLE)
     columns = await search.find_candidates(
         memory.database, lineage.tenant_id, index_query, where, limits, ahead
     )
-    return Candidates(parsed, columns, profile.names, depth)
+    return Candidates(parsed, columns, profile.names, depth, index_query.near is None)
 
 
 async def _search_ahead(
@@ -131,7 +139,11 @@ async def _search_ahead(
 
 
 async def _index_query(
-    memory: Memory, parsed: ParsedQuestion, mode: SearchMode, profile: TenantProfile
+    memory: Memory,
+    parsed: ParsedQuestion,
+    mode: SearchMode,
+    profile: TenantProfile,
+    seconds: float | None = None,
 ) -> IndexQuery:
     """Build the query of the index: words unless semantic, vectors unless keyword.
 
@@ -143,7 +155,10 @@ async def _index_query(
         return IndexQuery(profile.current_id, *known, words)
     is_named = mode is SearchMode.HYBRID and parsed.bare != parsed.text
     texts = [parsed.text, parsed.bare] if is_named else [parsed.text]
-    embedded = await memory.embed_question(texts, profile)
+    embedded = None
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            embedded = await memory.embed_question(texts, profile)
     if embedded is None:
         return IndexQuery(None, *known, words)
     bare, near_bare = (prepared(parsed.bare), embedded.vectors[1]) if is_named else (None, None)

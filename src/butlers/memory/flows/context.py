@@ -1,29 +1,28 @@
 """Build the context: the block of memories injected into an agent's prompt."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
-from uuid import UUID
 
 from butlers.db.postgres import Row
 from butlers.errors import InvalidInput
 from butlers.kernel.token_count import count_tokens
-from butlers.memory import limits
 from butlers.memory.candidates import CandidateColumns
 from butlers.memory.flows import recall
 from butlers.memory.flows.candidates import CandidateQuery, Candidates, find_candidates
+from butlers.memory.flows.context_lines import episode_as_line, fact_as_line, rule_as_line
+from butlers.memory.flows.opening import MAX_STANDING, opening_offers
 from butlers.memory.flows.recall import Recalled, RecalledRows
 from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Lineage, MemoryRef, MemoryType, Then
 from butlers.memory.policy import context, scopes
 from butlers.memory.policy.context import Block, ContextLine, ContextSection, Offer
-from butlers.memory.policy.excerpt import ExcerptOf, without_repeats
+from butlers.memory.policy.excerpt import without_repeats
 from butlers.memory.policy.ranker import Ranked
-from butlers.memory.policy.trust import order_rules_by_trust, reservations
-from butlers.memory.store import episodes, rules
+from butlers.memory.policy.trust import order_rules_by_trust
+from butlers.memory.store import rules
 
 MAX_BUDGET = 1_000_000
-MAX_STANDING = 50
 _KNOWLEDGE = (MemoryType.FACT, MemoryType.RULE)
 # A line has about so many tokens at least: how many memories are loaded for a budget.
 _TOKENS_PER_LINE = 20
@@ -39,11 +38,7 @@ class ContextQuery:
     token_budget: int | None = None
     then: Then = NOW
     opening: bool = False
-    """Whether a session opens: then the nearest memories are included though none answers."""
-    exclude: frozenset[UUID] = frozenset()
-    """Memories that the session has already."""
-    standing: bool = True
-    """Whether standing rules are included whatever the prompt."""
+    """Whether a session opens: the prompt is not read then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +78,8 @@ async def build_context(
     if not 0 <= budget <= MAX_BUDGET:
         raise InvalidInput(f"token_budget: found {budget}; valid is 0 to {MAX_BUDGET}")
     scope = scopes.checked("butler", wanted.scope) if wanted.scope else None
-    least = memory.settings.facts.retrieval_confidence_threshold
-    query = CandidateQuery(wanted.prompt, scope=scope, min_confidence=least, then=wanted.then)
-    candidates = await find_candidates(memory, query, lineage, recall.DEPTH)
-    recalled = await _recall(memory, wanted, budget, candidates, lineage)
-    always = await _load_always_injected(memory, wanted, query, lineage)
-    offers = _offers(memory, recalled, always, candidates.columns.header.words)
+    build = _open if wanted.opening else _answer
+    recalled, offers = await build(memory, replace(wanted, scope=scope), budget, lineage)
     block = context.render(offers, budget, context.notice(wanted.then))
     if counted and wanted.then == NOW:
         included = [line.ref for lines in block.included.values() for line in lines]
@@ -96,12 +87,26 @@ async def build_context(
     return Context(block, {one.ref: one for one in recalled}, offers, budget)
 
 
-@dataclass(frozen=True, slots=True)
-class _AlwaysInjected:
-    """What is included whatever the prompt: standing rules; the latest episodes at an opening."""
+async def _open(
+    memory: Memory, wanted: ContextQuery, _: int, lineage: Lineage
+) -> tuple[list[Recalled], list[Offer]]:
+    """Offer what a session starts with."""
+    async with memory.transaction(lineage) as tx:
+        return [], await opening_offers(tx, memory, wanted.scope, wanted.then)
 
-    rules: list[Row]
-    episodes: list[Row]
+
+async def _answer(
+    memory: Memory, wanted: ContextQuery, budget: int, lineage: Lineage
+) -> tuple[list[Recalled], list[Offer]]:
+    """Offer what answers a prompt, and the standing rules."""
+    least = memory.settings.facts.retrieval_confidence_threshold
+    query = CandidateQuery(
+        wanted.prompt, scope=wanted.scope, min_confidence=least, then=wanted.then
+    )
+    candidates = await find_candidates(memory, query, lineage, recall.DEPTH)
+    recalled = await _recall(memory, wanted, budget, candidates, lineage)
+    standing = await _load_standing(memory, query, lineage)
+    return recalled, _offers(memory, recalled, standing, candidates.columns.header.words)
 
 
 async def _recall(
@@ -110,28 +115,26 @@ async def _recall(
     """Recall what answers the prompt, as many as the budget may hold, in the order of recall.
 
     All compete, and facts and rules also by themselves: an episode often comes nearer to a prompt
-    than the fact that matters. A prompt that only acknowledges gets nothing. Where a session opens
-    nothing was asked yet: the nearest facts and rules come, and episodes only if they answer.
+    than the fact that matters. A prompt that only acknowledges gets nothing.
     """
-    if candidates.question.acknowledges and not wanted.opening:
+    if candidates.question.acknowledges:
         return []
     limit = memory.settings.retrieval.default_limit
     most = min(max(limit, budget // _TOKENS_PER_LINE), recall.DEPTH)
     everything = tuple(MemoryType) if memory.settings.context.episodes_share else _KNOWLEDGE
-    groups = [(kind,) for kind in _KNOWLEDGE] if wanted.standing else [_KNOWLEDGE]
 
     def choice(columns: CandidateColumns) -> list[Ranked]:
         competing = columns.only(*everything)
         together = candidates.ranked(competing)
         chosen = recall.answering(together)
-        for some in (columns.only(*kinds) for kinds in groups):
+        for some in map(columns.only, _KNOWLEDGE):
             # Signals compare candidates with each other: some of them are ranked anew.
             ranked = together if some.ids == competing.ids else candidates.ranked(some)
-            chosen += ranked[:limit] if wanted.opening else recall.answering(ranked)
+            chosen += recall.answering(ranked)
         first: dict[MemoryRef, Ranked] = {}
         for one in sorted(chosen, key=lambda one: -one.relevance):
             first.setdefault(one.ref, one)
-        return [one for ref, one in first.items() if ref.id not in wanted.exclude]
+        return list(first.values())
 
     rows = RecalledRows(memory, lineage, wanted.then)
     chosen = await recall.choose(candidates, most, rows, choice)
@@ -139,37 +142,23 @@ async def _recall(
     return [one for one in recalled if not one.row.get("outdated_by")]
 
 
-async def _load_always_injected(
-    memory: Memory, wanted: ContextQuery, query: CandidateQuery, lineage: Lineage
-) -> _AlwaysInjected:
-    """Load them; no rules where the query asks what was believed then, which nobody recorded."""
-    then, times = query.then, {"now": memory.now(), "scope": query.scope}
-    most_rules = MAX_STANDING if wanted.standing and not then.known_at else 0
-    most_episodes = _most_episodes(memory) if wanted.opening else 0
-    if not most_rules and not most_episodes:
-        return _AlwaysInjected([], [])
+async def _load_standing(memory: Memory, query: CandidateQuery, lineage: Lineage) -> list[Row]:
+    """Load the standing rules; none where the query asks what was believed then."""
+    if query.then.known_at:
+        return []
     async with memory.transaction(lineage) as tx:
-        standing = await rules.find_current(
-            tx, **times, least=query.min_confidence, limit=most_rules
+        return await rules.find_current(
+            tx, now=memory.now(), scope=query.scope, least=query.min_confidence, limit=MAX_STANDING
         )
-        recent = await episodes.find_recent(tx, **times, **asdict(then), limit=most_episodes)
-    return _AlwaysInjected(
-        [row for row in standing if row["id"] not in wanted.exclude],
-        [row for row in recent if row["id"] not in wanted.exclude],
-    )
-
-
-def _most_episodes(memory: Memory) -> int:
-    return limits.MAX_CONTEXT_EPISODES if memory.settings.context.episodes_share else 0
 
 
 def _offers(
     memory: Memory,
     recalled: Sequence[Recalled],
-    always: _AlwaysInjected,
+    standing: Sequence[Row],
     words: Sequence[str],
 ) -> list[Offer]:
-    """Offer each section its lines: what answers first, then what is always included."""
+    """Offer each section its lines: what answers first, then standing rules."""
     shares = memory.settings.context
     past = [one for one in recalled if one.ref.type is MemoryType.EPISODE]
     different = {past[n].ref for n in without_repeats([one.row["content"].lower() for one in past])}
@@ -177,60 +166,27 @@ def _offers(
     orders = {one.ref.id: order for order, one in enumerate(shown)}
     rows = {kind: [one.row for one in shown if one.ref.type is kind] for kind in MemoryType}
     known = {one.ref.id for one in recalled}
-    rules = rows[MemoryType.RULE] + [row for row in always.rules if row["id"] not in known]
+    rules = rows[MemoryType.RULE] + [row for row in standing if row["id"] not in known]
     # Recalled rules come by score, and sorting is stable: by maturity, then by score.
     rules.sort(key=lambda row: context.maturity_order(row["maturity"]))
     rules = order_rules_by_trust(rules)
-    latest = [row for row in always.episodes if row["id"] not in known]
     return [
         Offer(
             ContextSection.FACTS,
             shares.facts_share,
-            [_fact(row, orders[row["id"]]) for row in rows[MemoryType.FACT]],
+            [fact_as_line(row, orders[row["id"]]) for row in rows[MemoryType.FACT]],
         ),
         Offer(
             ContextSection.RULES,
             shares.rules_share,
-            [_rule(row, orders.get(row["id"], context.LAST)) for row in rules],
+            [rule_as_line(row, orders.get(row["id"], context.LAST)) for row in rules],
         ),
         Offer(
             ContextSection.EPISODES,
             shares.episodes_share,
-            [
-                _episode(row, orders.get(row["id"], context.LAST), words)
-                for row in rows[MemoryType.EPISODE] + latest
-            ],
+            [episode_as_line(row, orders[row["id"]], words) for row in rows[MemoryType.EPISODE]],
         ),
     ]
-
-
-def _fact(row: Row, order: int) -> ContextLine:
-    text = context.fact_line(
-        row["subject"],
-        row["predicate"],
-        row["content"],
-        row["effective_confidence"],
-        origin=reservations(row),
-    )
-    return ContextLine(MemoryRef(MemoryType.FACT, row["id"]), text, order)
-
-
-def _rule(row: Row, order: int) -> ContextLine:
-    said = row["content"], row["maturity"], row["effectiveness_score"]
-    text = context.rule_line(*said, origin=reservations(row))
-    return ContextLine(MemoryRef(MemoryType.RULE, row["id"]), text, order)
-
-
-def _episode(row: Row, order: int, words: Sequence[str]) -> ContextLine:
-    said_at = row["said_at"] or row["created_at"]
-    text = context.episode_line(
-        row["content"],
-        said_at,
-        row["author"],
-        origin=reservations(row),
-        cut=ExcerptOf(words, order),
-    )
-    return ContextLine(MemoryRef(MemoryType.EPISODE, row["id"]), text, order)
 
 
 async def preview_context(memory: Memory, wanted: ContextQuery, lineage: Lineage) -> dict[str, Any]:

@@ -111,7 +111,7 @@ class RememberedMemory(Output):
     in_doubt: list[UUID] | None = None
     """What it depends on that is no longer current."""
     outdated_by: list[UUID] | None = None
-    """The facts that superseded what was drawn from this episode."""
+    """The facts that superseded what was drawn from this episode, or the later piece."""
     less_trusted: str | None = None
     """Its origin, if nobody trusted stated it."""
     rrf_score: float | None = None

@@ -189,7 +189,7 @@ class ContextInput(input_fields.Dated):
     token_budget: Annotated[int, *input_fields.within(0, MAX_BUDGET)] | None = None
     """The maximum length of the text, in tokens."""
     opening: bool = False
-    """Whether a session opens without a question: then the nearest memories are included."""
+    """Build what a session starts with: where you left off, decisions, rules. No prompt is read."""
 
 
 _BUDGET = {"token_budget": "retrieval.context_token_budget"}

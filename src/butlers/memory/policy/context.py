@@ -62,6 +62,10 @@ class ContextSection(StrEnum):
     FACTS = "Key Facts"
     RULES = "Active Rules"
     EPISODES = "Recent Episodes"
+    # Where a session starts:
+    LEFT_OFF = "Where We Left Off"
+    DECISIONS = "Present Decisions"
+    CHANGED = "Changed Since"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,12 @@ import tomllib
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 from rapidfuzz.distance import OSA
+
+from butlers.kernel.text import folded, stop_words
 
 _WORD = re.compile(r"([^\W\d_]+)(['’]s)?")
 _LATEST = re.compile(
@@ -52,6 +55,8 @@ _ACKNOWLEDGING = "|".join(map(re.escape, _FORMS["acknowledging"]))
 _ACKNOWLEDGES = re.compile(rf"(?:[^\w']*(?:{_ACKNOWLEDGING})(?![\w'])){{1,6}}[^\w']*")
 # Scripts that the embedding model does not read: Japanese, Chinese, Korean.
 _UNREAD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_SPOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+_LONGEST_REACTION = 7
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？؟])\s*")
 _ASKS = re.compile("[?？؟]")
 
@@ -119,6 +124,25 @@ def by_every_name(text: str, called: Mapping[str, str]) -> str:
     return text
 
 
+def acknowledges(text: str) -> bool:
+    """Whether a text only says yes, thanks or go on."""
+    return _ACKNOWLEDGES.fullmatch(text.lower().replace("’", "'")) is not None
+
+
+def only_reacts(prompt: str) -> bool:
+    """Whether a short prompt only acknowledges, chooses, praises or declines, and asks nothing."""
+    words = _SPOKEN.findall(folded(prompt))
+    if len(words) > _LONGEST_REACTION or _ASKS.search(prompt) or _FACT.search(prompt):
+        return False
+    return all(len(word) == 1 or word in _reactions() for word in words)
+
+
+@cache
+def _reactions() -> frozenset[str]:
+    words = (*_FORMS["acknowledging"], *_FORMS["reacting"])
+    return stop_words() | frozenset(map(folded, words))
+
+
 def read(text: str, names: Set[str], now: datetime) -> ParsedQuestion:
     """Parse a question, among people of these names, at this instant."""
     bare, people = _without_names(text, names)
@@ -133,7 +157,7 @@ def read(text: str, names: Set[str], now: datetime) -> ParsedQuestion:
         statements / (sum(map(len, sentences)) or 1),
         _MANY.search(text) is not None,
         _FACT.search(text) is not None,
-        _ACKNOWLEDGES.fullmatch(text.lower().replace("’", "'")) is not None,
+        acknowledges(text),
         _UNREAD.search(text) is not None,
     )
 

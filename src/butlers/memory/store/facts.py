@@ -15,6 +15,8 @@ insert = Touched(_SQL["insert"])
 is_valid = FirstValue[bool](_SQL["is_valid"])
 get_by_idempotency_key = memories.get_fact_by_key
 find = memories.find_facts
+find_important = Rows(_SQL["find_important"])
+find_changed = Rows(_SQL["find_changed"])
 confirm = FirstRow(_SQL["confirm"])
 retract = FirstValue[str](_SQL["retract"])
 get_retracted = FirstRow(_SQL["get_retracted"])
@@ -24,6 +26,7 @@ find_chain = Rows(_SQL["find_chain"])
 set_window = Touched(_SQL["set_window"])
 copy = Touched(_SQL["copy"])
 inherit = Touched(_SQL["inherit"])
+get_same = FirstRow(_SQL["get_same"])
 # Of a key, which is given as `**asdict(key)`.
 get_active = FirstRow(_SQL["get_active"])
 find_active = Rows(_SQL["find_active"])

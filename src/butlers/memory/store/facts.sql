@@ -8,8 +8,18 @@ tenant_id = :tenant_id and scope = :scope and predicate = :predicate
 
 -- get_active --
 -- Load the fact that is valid under a key at a time.
-select id, content, permanence, trust from facts
+select id, content, permanence, trust, said_at,
+  origin = 'user' and source_episode_id is not null and metadata ? 'stated_in' as is_stated
+from facts
 where {under_key} and validity = 'active' and is_within(valid_from, valid_to, :at)
+
+-- get_same --
+-- Find the oldest valid fact about a subject with the same text, under any predicate.
+select id from facts
+where tenant_id = :tenant_id and scope = :scope and subject = :subject and validity = 'active'
+  and is_within(valid_from, valid_to, :at) and is_same_content(content, :content)
+order by created_at, id
+limit 1
 
 -- {not_retracted} --
 -- The columns of existing facts that decide where a new one is placed in time.
@@ -133,4 +143,27 @@ from chain c
 join facts f on f.tenant_id = :tenant_id and f.id = c.id
 where c.replaced_at is not null
 order by :way * extract(epoch from c.replaced_at), :way * extract(epoch from f.created_at), f.id
+limit :limit
+
+-- find_important --
+-- The most important current facts of some scopes.
+select {fact}
+from facts
+where tenant_id = :tenant_id and validity = 'active' and is_visible_scope(scope, :scope)
+  and (valid_from is null or valid_from <= :now) and (valid_to is null or valid_to > :now)
+  and {fact_confidence} >= :least
+order by importance desc, trust desc, coalesce(last_confirmed_at, created_at) desc, id
+limit :limit
+
+-- find_changed --
+-- Current facts that replaced another since an instant, with what that one said.
+select f.id, f.subject, f.predicate, f.content, f.origin, f.trust, f.created_at,
+  old.content as was, effective_confidence(
+    f.confidence, f.decay_rate, f.last_confirmed_at, :now
+  ) as effective_confidence
+from facts f
+join facts old on old.tenant_id = :tenant_id and old.id = f.supersedes_id
+where f.tenant_id = :tenant_id and f.validity = 'active' and f.created_at > :since
+  and is_visible_scope(f.scope, :scope) and not is_same_content(f.content, old.content)
+order by f.created_at desc, f.id
 limit :limit
