@@ -73,7 +73,9 @@ def episodes(daemon: Daemon) -> list[asyncpg.Record]:
 
     async def found() -> list[asyncpg.Record]:
         async with connected_to(DatabaseServer(daemon.home).running_url("general")) as database:
-            return await database.fetch("select * from episodes order by created_at desc")
+            return await database.fetch(
+                "select * from episodes where piece is null order by created_at desc"
+            )
 
     return asyncio.run(found())
 

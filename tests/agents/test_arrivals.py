@@ -56,7 +56,9 @@ def agents(home: Home, tmp_path: Path) -> Iterator[list[Agent]]:
 def contents(home: Home) -> list[str]:
     async def found() -> list[str]:
         async with connected_to(DatabaseServer(home).running_url("general")) as database:
-            rows = await database.fetch("select content from episodes order by created_at, id")
+            rows = await database.fetch(
+                "select content from episodes where piece is null order by created_at, id"
+            )
             return [row["content"] for row in rows]
 
     return asyncio.run(found())

@@ -128,7 +128,10 @@ def files(home: Home) -> list[str]:
 
 
 async def contents(owner: asyncpg.Connection) -> list[str]:
-    return [row["content"] for row in await owner.fetch("select content from episodes order by id")]
+    return [
+        row["content"]
+        for row in await owner.fetch("select content from episodes where piece is null order by id")
+    ]
 
 
 def told(home: Home) -> dict[str, str]:
@@ -145,7 +148,7 @@ async def test_a_session_is_one_episode_however_often_it_is_left(
     leave(home, transcript)
     await arrivals.drain()
     assert await contents(owner) == ["Request: Oil the chain.\nOutcome: Oiled."]
-    row = await owner.fetchrow("select * from episodes")
+    row = await owner.fetchrow("select * from episodes where piece is null")
     assert (row["tenant_id"], str(row["session_id"])) == ("acme", SESSION)
     assert json.loads(row["metadata"])["project"] == "shop"
     assert files(home) == []
@@ -199,7 +202,7 @@ async def test_of_a_session_longer_than_memory_should_hold_every_piece_is_stored
     owner: asyncpg.Connection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("butlers.sessions.spool_entries.PIECE_BYTES", 500)
+    monkeypatch.setattr("butlers.sessions.spool_entries.CHUNK_BYTES", 500)
     transcript.write_text(said(*(f"Number {number}." for number in range(40))))
     for _ in range(2):
         leave(home, transcript)
@@ -216,14 +219,18 @@ async def test_a_session_under_way_waits_until_it_must_have_ended(
 ) -> None:
     arrivals = arrivals_of(home, sessions)
     leave(home, transcript, event="Stop")
-    leave(home, transcript, OTHER, event="UserPromptSubmit")
+    other = transcript.with_name(f"{OTHER}.jsonl")
+    other.write_text(said("Sell the chain.", "Sold.", start=9))
+    leave(home, other, OTHER, event="UserPromptSubmit")
     await arrivals.drain()
     assert await contents(owner) == []
     age(home, transcript, minutes=31)
     await arrivals.drain()
-    assert await owner.fetchval("select session_id::text from episodes") == SESSION
+    assert (
+        await owner.fetchval("select session_id::text from episodes where piece is null") == SESSION
+    )
     # Its agent may still be at work: it is given twelve times as long.
-    age(home, transcript, minutes=12 * 31)
+    age(home, other, minutes=12 * 31)
     await arrivals.drain()
     assert len(await contents(owner)) == 2
     leave(home, transcript)
@@ -286,7 +293,9 @@ async def test_one_that_fails_keeps_no_other_and_is_set_aside_in_the_end(
     owner: asyncpg.Connection,
 ) -> None:
     sessions.fails = lambda session: ValueError("secret words") if session == "bad" else None
-    leave(home, transcript, "bad")
+    bad = transcript.with_name("bad.jsonl")
+    bad.write_text(said("Sell the chain.", "Sold.", start=9))
+    leave(home, bad, "bad")
     leave(home, transcript)
     for number in range(MOST_TRIES):
         assert len(files(home)) == (4 if number == 0 else 2)
@@ -301,7 +310,7 @@ async def test_one_that_fails_keeps_no_other_and_is_set_aside_in_the_end(
     sessions.fails = lambda session: None
     for file in (home.root / "spool" / "aside").iterdir():
         file.rename(home.root / "spool" / file.name)
-    transcript.unlink()
+    bad.unlink()
     await arrivals.drain()
     assert len(await contents(owner)) == 2
     assert (files(home), told(home)) == ([], {})
@@ -415,6 +424,33 @@ async def test_a_transcript_nobody_told_of_is_found_and_read_once(
     await arrivals.catch_up()
     await arrivals.drain()
     assert len(await contents(owner)) == 2
+
+
+async def test_a_session_that_was_read_before_there_were_pieces_gets_them_once(
+    home: Home, sessions: Recorder, tmp_path: Path, owner: asyncpg.Connection
+) -> None:
+    connect(home, tmp_path)
+    arrivals = arrivals_of(home, sessions, idle_minutes=0)
+    talk = ("Oil the old chain.", "I oiled 3 links of it.", "The brake is worn at its left side.")
+    write(tmp_path, SESSION, str(tmp_path / "shop"), *talk)
+    await arrivals.catch_up()
+    await arrivals.drain()
+    before = await owner.fetch("select content from episodes where piece is not null order by 1")
+    assert [row["content"] for row in before] == [f"{talk[0]} → {talk[1]}", talk[2]]
+    read = home.root / "spool" / "read"
+    sizes = json.loads(read.read_text())
+    del sizes["version"]  # as it was written before
+    for _ in range(2):
+        await owner.execute("delete from episodes where piece is not null")
+        read.write_text(json.dumps(sizes))
+        again = arrivals_of(home, sessions, idle_minutes=0)
+        await again.catch_up()
+        await again.drain()
+        found = await owner.fetch("select content from episodes where piece is not null order by 1")
+        assert found == before
+    await again.catch_up()
+    assert files(home) == []
+    assert len(await contents(owner)) == 1
 
 
 async def test_only_sessions_of_connected_projects_since_they_were_are_looked_at(

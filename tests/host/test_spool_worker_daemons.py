@@ -53,7 +53,8 @@ def counts(home: Home) -> dict[str, int]:
     async def found() -> dict[str, int]:
         async with connected_to(DatabaseServer(home).running_url("general")) as database:
             rows = await database.fetch(
-                "select metadata->>'session' as session, count(*) as n from episodes group by 1"
+                "select metadata->>'session' as session, count(*) as n from episodes "
+                "where piece is null group by 1"
             )
             return {row["session"]: row["n"] for row in rows}
 

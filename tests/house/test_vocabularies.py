@@ -17,6 +17,7 @@ from butlers.memory.model import (
     MemoryType,
     Origin,
     Permanence,
+    PieceKind,
     ProposalKind,
     ProposalStatus,
     Relation,
@@ -29,6 +30,7 @@ from butlers.memory.model import (
 
 CHECKED = {
     ("episodes", "consolidation_status"): ConsolidationStatus,
+    ("episodes", "piece"): PieceKind,
     ("facts", "validity"): Validity,
     ("facts", "permanence"): Permanence,
     ("rules", "permanence"): Permanence,

@@ -203,6 +203,7 @@ def test_what_changes_something_says_so() -> None:
         "summarize", "claim_episodes", "submit_consolidation", "accept_proposal",
         "decline_proposal", "share_project", "move_project", "accept_quarantined",
         "reject_quarantined", "undo_source", "keep", "settle_conflict", "tell_predicate",
+        "restore_decision", "retire_decision",
     }  # fmt: skip
 
 

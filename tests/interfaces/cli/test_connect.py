@@ -81,7 +81,10 @@ def test_claude_code_is_given_a_server_and_a_hook_for_each_event(home: Home, pro
     servers = json.loads((project / ".mcp.json").read_text())["mcpServers"]
     assert servers["butlers-general"]["args"][-4:] == ["mcp", "general", "--home", str(home.root)]
     hooks = json.loads((project / ".claude" / "settings.json").read_text())["hooks"]
-    assert set(hooks) == set(EVENTS)
+    assert set(hooks) == {*EVENTS, "PreToolUse", "PostToolUseFailure"}
+    assert "Edit" in hooks["PreToolUse"][0]["matcher"].split("|")
+    assert hooks["PostToolUseFailure"][0]["matcher"] == "Bash"
+    assert "matcher" not in hooks["UserPromptSubmit"][0]
     assert hook_of(hooks["SessionEnd"]).endswith(f"general --home {home.root}")
     token = home.hook_token_file("general").read_text().strip()
     assert token not in "".join(files(project).values())
@@ -93,7 +96,8 @@ def test_codex_is_given_the_same_and_told_of_its_review(home: Home, project: Pat
     servers = tomllib.loads((project / ".codex" / "config.toml").read_text())["mcp_servers"]
     assert servers["butlers-general"]["args"][-4:-2] == ["mcp", "general"]
     hooks = json.loads((project / ".codex" / "hooks.json").read_text())["hooks"]
-    assert set(hooks) == set(EVENTS)
+    assert set(hooks) == {*EVENTS, "PreToolUse", "PostToolUse"}
+    assert "apply_patch" in hooks["PreToolUse"][0]["matcher"].split("|")
 
 
 @pytest.mark.parametrize("agent", ["claude-code", "codex"])
@@ -153,7 +157,7 @@ def test_two_butlers_live_side_by_side_and_each_is_taken_back_alone(
     alone = files(project)
     connect(home, project, "claude-code", "--yes", "--butler", "kitchen")
     hooks = json.loads((project / ".claude" / "settings.json").read_text())["hooks"]
-    assert [len(groups) for groups in hooks.values()] == [2] * len(EVENTS)
+    assert [len(groups) for groups in hooks.values()] == [2] * (len(EVENTS) + 2)
     connect(home, project, "claude-code", "--yes", "--butler", "kitchen", verb="disconnect")
     assert files(project) == alone
 
@@ -287,7 +291,7 @@ def test_hooks_start_the_butlers_only_where_that_was_asked_for(home: Home, proje
         )
         if one.is_needed
     ]
-    assert (change.after or "").count(f"--home {home.root} --start") == len(EVENTS)
+    assert (change.after or "").count(f"--home {home.root} --start") == len(EVENTS) + 2
     change.apply()
     connect(home, project, "claude-code", "--yes", verb="disconnect")
     assert list(project.iterdir()) == []

@@ -91,6 +91,9 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ),
     ("get", f"{BELOW}/doubts"): ({}, 200),
     ("post", f"{BELOW}/doubts/{{memory_id}}/keep"): ({}, 404),
+    ("get", f"{BELOW}/decisions"): ({}, {"items": []}),
+    ("post", f"{BELOW}/decisions/{{memory_id}}/restore"): ({}, {"reinstated": False}),
+    ("post", f"{BELOW}/decisions/{{memory_id}}/retire"): ({}, {"retired": False}),
     ("get", f"{BELOW}/quarantine"): ({}, 409),
     ("post", f"{BELOW}/quarantine/{{memory_id}}/accept"): ({}, 404),
     ("post", f"{BELOW}/quarantine/{{memory_id}}/reject"): ({}, 404),
@@ -102,6 +105,12 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("post", "/api/butlers/{name}/ask"): ({"json": {"prompt": SECRET}}, 403),
     ("get", "/api/butlers/{name}/sessions"): ({}, {"sessions": []}),
     ("get", "/api/butlers/{name}/sessions/{session_id}"): ({}, 404),
+    ("get", "/api/butlers/{name}/sessions/{session_id}/injections"): ({}, 404),
+    ("get", "/api/butlers/{name}/sessions/{session_id}/why-not"): (
+        {"params": {"memory": SECRET}},
+        404,
+    ),
+    ("get", "/api/butlers/{name}/worth"): ({}, NOTHING),
     ("get", "/api/butlers/{name}/export"): ({}, NOTHING),
     ("post", "/api/butlers/{name}/import"): ({"content": "{}"}, 403),
     ("post", "/api/butlers/{name}/erase/preview"): (

@@ -21,7 +21,7 @@ EPISODE_KEYS = CIRCUMSTANCES | ORIGIN | {
     "reference_count", "consolidated", "consolidation_status", "consolidation_attempts",
     "last_consolidation_error", "next_consolidation_retry_at", "dead_letter_reason",
     "retry_count", "last_error", "created_at", "last_referenced_at", "expires_at", "metadata",
-    "outdated_by",
+    "outdated_by", "piece", "past_by",
 }  # fmt: skip
 FACT_KEYS = CIRCUMSTANCES | ORIGIN | {
     "memory_type", "id", "tenant_id", "subject", "predicate", "content", "importance",

@@ -1,5 +1,6 @@
 """The pages: what each shows, what its buttons do, and what it says when there is nothing."""
 
+import json
 import re
 import socket
 import time
@@ -176,6 +177,41 @@ async def test_confirming_goes_through_the_butlers_own_flow(
     events = (await caller.get(f"/facts/{fact}"))["events"]
     assert [one["event_type"] for one in events] == ["fact_created", "fact_confirmed"]
     assert events[1]["actor"].startswith("token:") and events[1]["request_id"]
+
+
+async def test_a_decision_is_past_or_holds_by_a_click(visitor: PageVisitor, caller: ApiCaller):
+    for minute, said in enumerate(
+        ("Let's use the Oslo bucket.", "Scrap that, let's use Rome's bucket.")
+    ):
+        lines = [
+            {
+                "type": role,
+                "message": {"role": role, "content": text},
+                "timestamp": f"2026-01-10T00:{minute}{second}:00Z",
+            }
+            for second, (role, text) in enumerate(
+                [
+                    ("user", "Look."),
+                    ("assistant", "Which one?"),
+                    ("user", said),
+                    ("assistant", "Done."),
+                ]
+            )
+        ]
+        told = {"session_id": f"s{minute}", "transcript": "\n".join(map(json.dumps, lines))}
+        stored = await caller.send("POST", "/butlers/general/hooks/SessionEnd", json=told)
+        assert stored.json()["episode_id"]
+    (rome,) = (await caller.get("/decisions"))["items"]
+    (oslo,) = rome["earlier"]
+    assert oslo["line"] == "until 10 Jan 2026: Let's use the Oslo bucket."
+    assert "outdated" in visitor.home(f"/episodes/{oslo['id']}").words
+    answer = visitor.act(f"/episodes/{oslo['id']}/reinstate")
+    assert _arrived(answer.headers["location"]) == (oslo["id"], "reinstated")
+    assert "It holds again." in visitor.open(answer.headers["location"]).words
+    visitor.act(f"/episodes/{oslo['id']}/reinstate", 409)
+    answer = visitor.act(f"/episodes/{rome['id']}/retire")
+    assert "It is past" in visitor.open(answer.headers["location"]).words
+    assert [one["id"] for one in (await caller.get("/decisions"))["items"]] == [oslo["id"]]
 
 
 @pytest.mark.contract("P7")
