@@ -30,6 +30,9 @@ _REMOVED = {
     "created_at": "when it was stored",
     "expires_at": "when it expired or would have expired",
 }
+_PIECE = {
+    "piece": "what a piece of a session is: `said`, `answer`, `decision`, `failure` or `files`"
+}
 _ATTEMPT = {
     "from": "the consolidation status before",
     "attempts": "number of attempts so far",
@@ -73,8 +76,13 @@ _UNCONFIRMED = {
 EVENTS: Mapping[EventType, Meaning] = {
     EventType.EPISODE_CREATED: Meaning(
         "An episode was stored.",
-        {"to": "`pending`", "butler": "the butler of the episode", "importance": "0 to 10"},
         {
+            "to": "`pending`, or `consolidated` for a piece",
+            "butler": "the butler of the episode",
+            "importance": "0 to 10",
+        },
+        {
+            **_PIECE,
             "place": "its position among the parts of a session: 0, 1, 2 …",
             "through": "the end of the part of the session that it covers",
             "after": "the episode of the previous part, or null",
@@ -83,6 +91,17 @@ EVENTS: Mapping[EventType, Meaning] = {
     ),
     EventType.EPISODE_ACCEPTED: Meaning(
         "A person released an episode from quarantine.", _moved("`quarantined`", "`pending`")
+    ),
+    EventType.EPISODE_OUTDATED: Meaning(
+        "A later decision, or a person, made a decision past.",
+        {
+            "past_by": "`{from, to}`: the later decision, or its own id if a person said so",
+            "reason": "why",
+        },
+    ),
+    EventType.EPISODE_REINSTATED: Meaning(
+        "A person let a past decision hold again.",
+        {"past_by": "`{from, to}`: what had made it past, and null"},
     ),
     EventType.EPISODE_CONSOLIDATED: Meaning(
         "Consolidation finished with an episode.",
@@ -118,7 +137,9 @@ EVENTS: Mapping[EventType, Meaning] = {
         {"expires_at": "`{from, to}`, instants"},
         _UNDO,
     ),
-    EventType.EPISODE_EXPIRED: Meaning("Cleanup moved an expired episode to the bin.", _REMOVED),
+    EventType.EPISODE_EXPIRED: Meaning(
+        "Cleanup moved an expired episode to the bin.", _REMOVED, _PIECE
+    ),
     EventType.EPISODE_EVICTED: Meaning(
         "Cleanup moved a consolidated episode to the bin to stay within `max_entries`.", _REMOVED
     ),
