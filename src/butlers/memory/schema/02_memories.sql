@@ -115,6 +115,7 @@ create index episodes_part on episodes (tenant_id, (metadata ->> 'part')) where 
 create index episodes_latest_piece on episodes (tenant_id, said_at desc, place desc, id)
 where piece is not null;
 create index episodes_decided on episodes (tenant_id, session_id) where piece = 'decision';
+create index episodes_past on episodes (tenant_id, past_by) where past_by is not null;
 create index episodes_unread on episodes (tenant_id, created_at, id)
 where consolidation_status <> 'consolidated';
 create index episodes_quarantined on episodes (tenant_id, created_at, id)

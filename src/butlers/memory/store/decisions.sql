@@ -6,8 +6,9 @@ e.tenant_id = :tenant_id and e.quarantined is null and episode_state(e.expires_a
 -- Decisions, and words of the user that made others past where no decision was taken from them.
 {shown} and (
     e.piece = 'decision'
-    or e.piece in ('said', 'answer') and exists (
-      select from episodes o where o.tenant_id = :tenant_id and o.past_by = e.id and o.id <> e.id
+    or e.piece in ('said', 'answer') and e.id in (
+      select o.past_by from episodes o
+      where o.tenant_id = :tenant_id and o.past_by is not null and o.past_by <> o.id
     )
     and not exists (
       select from episodes d
