@@ -28,8 +28,6 @@ _TAIL_BYTES, _ANSWER_CHARACTERS = 64 * 1024, 4_000
 MAX_CONTEXT_CHARACTERS = 9_900
 
 INJECTING = ("SessionStart", "UserPromptSubmit")
-NOTED = ("SessionStart", "UserPromptSubmit")
-"""Events of which the daemon is told afterwards if they went without an answer."""
 KEEPING = ("UserPromptSubmit", "PreCompact", "Stop", "SessionEnd")
 EVENTS = ("SessionStart", *KEEPING)
 LOW_TRUST = "--low-trust"
@@ -165,8 +163,7 @@ def _inject(butler: str, home: str, name: str, about: dict[str, Any], starts: bo
     """Print the context for the session; note a start or a prompt without one."""
 
     def note(why: str) -> None:
-        if name in NOTED:
-            _note(home, butler, {**about, "event": name}, why)
+        _note(home, butler, {**about, "event": name}, why)
 
     def give_up(*_: object) -> None:
         note(f"no answer in {TOTAL_SECONDS:g} seconds")

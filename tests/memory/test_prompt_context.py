@@ -9,6 +9,7 @@ import pytest
 
 from butlers.embedding import get_embedding_engine
 from butlers.memory.flows import remember
+from butlers.memory.flows.context import ContextQuery, build_context
 from butlers.memory.flows.prompt_context import PromptQuery, build_prompt_context
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule, PieceKind
@@ -78,6 +79,23 @@ async def test_a_later_value_comes_first_and_the_earlier_says_until_when(memory,
     assert (
         shown[1].startswith(f"- until {clock.now.day} {clock.now:%b %Y}: ") and "6380" in shown[1]
     )
+
+
+async def test_settings_that_leave_episodes_out_hold_for_prompts_and_starts(memory, lineage, clock):
+    text = "which redis port? → The cache listens on port 6390 on this laptop."
+    await remember.store_episode(memory, piece(text, uuid4(), clock), lineage)
+    decided = piece("We ship the cache on Tuesdays.", uuid4(), clock, PieceKind.DECISION)
+    await remember.store_episode(memory, decided, lineage)
+    await remember.store_fact(memory, NewFact("cache", "port", "listens on port 6390"), lineage)
+    shares = memory.settings.context.model_copy(update={"episodes_share": 0.0})
+    settings = memory.settings.model_copy(update={"context": shares})
+    prompt, opening = "which port has the cache?", ContextQuery("", "general", opening=True)
+    for known, shown in ((memory, True), (replace(memory, settings=settings), False)):
+        texts = [await told(known, prompt, lineage)]
+        texts.append((await build_context(known, opening, lineage)).text)
+        assert all("[cache] [port]" in text for text in texts)
+        assert [("redis" in text) for text in texts] == [shown, shown]
+        assert ("Tuesdays" in texts[1]) is shown
 
 
 async def test_a_rule_that_stands_is_not_told_at_every_prompt(memory, lineage):

@@ -34,7 +34,6 @@ _NAMES = re.compile(
     r"|\b[A-Z]{2,}\b|/\w+"
 )
 _NUMBER = re.compile(r"\d")
-_NOTED = re.compile(r"\[(?:a line|\d+ lines) pasted\]")
 
 
 def matches(name: str, sentence: str) -> re.Match[str] | None:
@@ -47,7 +46,7 @@ def sentences_of(text: str) -> list[str]:
     text = _FENCED.sub(_short_code, text[:_READ])
     text = _ROW.sub(lambda row: "- " + " | ".join(filter(None, _cells(row[1]))), text)
     text = spoken.without_pasted(_RULED.sub("", text))
-    lines = (_HEADING.sub("", _NOTED.sub("", line)) for line in text.split("\n"))
+    lines = (_HEADING.sub("", spoken.PASTED_NOTE.sub("", line)) for line in text.split("\n"))
     found = (one for line in lines for one in spoken.sentences(_MARKUP.sub("", line)))
     plain = (normalise_whitespace(spoken.unlisted(sentence)).strip("- ") for sentence in found)
     return [sentence for sentence in plain if any(map(str.isalpha, sentence))]

@@ -21,7 +21,6 @@ _find_marks = Rows(_SQL["find_marks"])
 _SECONDS = 30.0
 _PROMPT_SECONDS = 60.0
 """How far the time of a prompt in a transcript may lie from that of its injection."""
-_WORST_LAST = (Verdict.IGNORED, Verdict.USED, Verdict.HARMFUL)
 _BY_MARK = {"helpful": Verdict.USED, "harmful": Verdict.HARMFUL}
 Verdicts = dict[str, Verdict]
 
@@ -70,7 +69,7 @@ def _verdicts(
             verdict = judge(line.text, id, exchange)
         known = [one for one in (verdicts.get(id), verdict) if one]
         if known:
-            verdicts[id] = max(known, key=_WORST_LAST.index)
+            verdicts[id] = max(known, key=list(Verdict).index)
     return verdicts
 
 

@@ -33,7 +33,6 @@ _TELLING = re.compile(r"[\d`\[]|\w[._/]\w|\b[A-Z]{2,}")
 _DOCUMENT = 1_200
 _TITLE = re.compile(r"^#{1,3} +(\S.*)$", re.MULTILINE)
 _WORD, _FEWEST_WORDS = re.compile(r"[\u3040-\u9fff]|[^\W_]{3,}|\d+"), 3
-_PASTED = re.compile(r"\[(?:a line|\d+ lines) pasted\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ def _words(turn: str, question: str) -> list[str]:
         turn = f"{turn[:_HEAD]}\n{turn[-_TAIL:]}"
     # Masked before it is cut: half a secret is not recognised.
     shown = spoken.without_printed(masked(turn).text)
-    plain = normalise_whitespace(_PASTED.sub("", shown))
+    plain = normalise_whitespace(spoken.PASTED_NOTE.sub("", shown))
     if not any(map(str.isalnum, plain)) or acknowledges(plain) or matches("command", plain):
         return []
     if question and len(plain) <= _FEW_WORDS:

@@ -156,6 +156,10 @@ def _shortened(run: list[str]) -> list[str]:
     return run
 
 
+PASTED_NOTE = re.compile(r"\[(?:a line|\d+ lines) pasted\]")
+"""What stands for a block that was pasted."""
+
+
 def _noted(lines: list[str]) -> str:
     return f"[{len(lines)} lines pasted]" if len(lines) > 1 else "[a line pasted]"
 

@@ -45,7 +45,7 @@ _DENIED = re.compile(
 
 
 class Verdict(StrEnum):
-    """What became of a memory that a session was given."""
+    """What became of a memory that a session was given, the worst last."""
 
     IGNORED = "ignored"
     USED = "used"

@@ -147,20 +147,18 @@ class Hooks:
 
     async def _calling(self, event: Called, caller: Caller) -> HookReply:
         """Return what is known about a command or file before an agent uses it."""
-        call = read_call(event.model_dump())
-        began = time.monotonic()
+        call, began = read_call(event.model_dump()), time.monotonic()
         context = await self._tools.before_call(event.session_id, call, caller)
-        return await self._call_reply(event, caller, context, began)
+        return await self._call_reply(event, call.command, caller, context, began)
 
     async def _called(self, event: Called, caller: Caller, *, failed: bool) -> HookReply:
         """Return what fixed the error of a call before."""
-        call = read_call(event.model_dump())
-        began = time.monotonic()
+        call, began = read_call(event.model_dump()), time.monotonic()
         context = await self._tools.after_call(event.session_id, call, caller, failed=failed)
-        return await self._call_reply(event, caller, context, began)
+        return await self._call_reply(event, call.command, caller, context, began)
 
     async def _call_reply(
-        self, event: Called, caller: Caller, context: Injection, began: float
+        self, event: Called, command: str, caller: Caller, context: Injection, began: float
     ) -> HookReply:
         body = {"context": context.text}
         if event.refresh:
@@ -168,7 +166,7 @@ class Hooks:
         if not context.ids:
             return body, None
         project, kind = place_name(event.cwd, caller), InjectionEvent.TOOL
-        occasion = Occasion(event.session_id, project, kind, read_call(event.model_dump()).command)
+        occasion = Occasion(event.session_id, project, kind, command)
         return body, self._note(caller, occasion, context, began)
 
     async def _ended(self, event: Ended, caller: Caller) -> HookReply | None:

@@ -40,27 +40,38 @@ async def opening_offers(
     """
     now, least = memory.now(), memory.settings.facts.retrieval_confidence_threshold
     times = {"now": now, "scope": scope}
-    recent = await episodes.find_recent(
-        tx, **times, **asdict(then), limit=limits.MAX_CONTEXT_EPISODES
-    )
     if then != NOW:
-        return [Offer(ContextSection.EPISODES, 1.0, [episode_as_line(row) for row in recent])]
-    own = _project_scope(scope)
-    pieces = await episodes.find_latest_pieces(tx, now=now, scope=own, limit=_READ_PIECES)
-    decided = await decisions.find_present(tx, now=now, scope=own, limit=_MOST_DECISIONS)
+        recent = await _recent_lines(tx, memory, scope, then)
+        return [Offer(ContextSection.EPISODES, 1.0, recent)]
+    share, own = memory.settings.context.episodes_share, _project_scope(scope)
+    most_pieces, most_decisions = (_READ_PIECES, _MOST_DECISIONS) if share else (0, 0)
+    pieces = await episodes.find_latest_pieces(tx, now=now, scope=own, limit=most_pieces)
+    decided = await decisions.find_present(tx, now=now, scope=own, limit=most_decisions)
+    left_off = list(_left_off(pieces)) or await _recent_lines(tx, memory, scope, then)
     changed = await _find_changed(tx, times, pieces)
     known = {row["id"] for row in changed}
     important = await facts.find_important(tx, **times, least=least, limit=_MOST_FACTS)
     standing = await rules.find_current(tx, **times, least=least, limit=MAX_STANDING)
     rest = _without_known([row["content"] for row in standing], decided)
     lines = {
-        ContextSection.LEFT_OFF: list(_left_off(pieces)) or [episode_as_line(r) for r in recent],
+        ContextSection.LEFT_OFF: left_off,
         ContextSection.DECISIONS: [episode_as_line(row) for row in rest],
         ContextSection.FACTS: [fact_as_line(row) for row in important if row["id"] not in known],
         ContextSection.RULES: [rule_as_line(row) for row in order_rules_by_trust(standing)],
         ContextSection.CHANGED: [fact_as_line(row, before=row["was"]) for row in changed],
     }
     return [Offer(section, _SHARES.get(section, 0.0), some) for section, some in lines.items()]
+
+
+async def _recent_lines(
+    tx: Transaction, memory: Memory, scope: str | None, then: Then
+) -> list[ContextLine]:
+    """Render the latest episodes; none where settings leave episodes out."""
+    limit = limits.MAX_CONTEXT_EPISODES if memory.settings.context.episodes_share else 0
+    recent = await episodes.find_recent(
+        tx, now=memory.now(), scope=scope, **asdict(then), limit=limit
+    )
+    return [episode_as_line(row) for row in recent]
 
 
 def _project_scope(scope: str | None) -> str | None:

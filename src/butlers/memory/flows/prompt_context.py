@@ -9,7 +9,12 @@ from uuid import UUID
 from butlers.db.postgres import Row
 from butlers.memory.candidates import CandidateColumns
 from butlers.memory.flows import recall
-from butlers.memory.flows.candidates import CandidateQuery, Candidates, find_candidates
+from butlers.memory.flows.candidates import (
+    ALL_TYPES,
+    CandidateQuery,
+    Candidates,
+    find_candidates,
+)
 from butlers.memory.flows.context_lines import episode_as_line, fact_as_line, rule_as_line
 from butlers.memory.flows.recall import Recalled, RecalledRows
 from butlers.memory.handle import Memory
@@ -29,6 +34,7 @@ _LEAST_SESSION = 160
 """Characters of a whole session below which it was small talk."""
 _READ = 24
 """How many memories are loaded for a prompt, of which a few are included."""
+_KNOWLEDGE = (MemoryType.FACT, MemoryType.RULE)
 _SECTIONS = {
     MemoryType.FACT: ContextSection.FACTS,
     MemoryType.RULE: ContextSection.RULES,
@@ -75,6 +81,7 @@ async def build_prompt_context(
     least = memory.settings.facts.retrieval_confidence_threshold
     query = CandidateQuery(
         wanted.prompt,
+        ALL_TYPES if memory.settings.context.episodes_share else _KNOWLEDGE,
         scope=wanted.scope,
         min_confidence=least,
         embedding_seconds=wanted.embedding_seconds,
