@@ -13,6 +13,7 @@ from butlers.memory.flows.candidates import CandidateQuery, find_candidates
 from butlers.memory.flows.recall import DEPTH, search_memories
 from butlers.memory.model import MemoryRef, MemoryType, SearchMode
 from butlers.memory.operations import OperationContext
+from butlers.memory.policy import focus
 from butlers.memory.policy.scopes import PROJECT, is_project
 from butlers.memory.store.search import load_memories
 from butlers.sessions.injection_log import InjectionRecord
@@ -127,11 +128,11 @@ async def _not_near(ctx: OperationContext, record: InjectionRecord, target: _Tar
     least = ctx.memory.settings.facts.retrieval_confidence_threshold
     query = CandidateQuery(record.asked, scope=target.row["scope"], min_confidence=least)
     candidates = await find_candidates(ctx.memory, query, ctx.lineage, DEPTH)
-    ranks = {one.ref: one for one in candidates.ranked(candidates.columns)}
-    near = ranks[target.ref].relevance if target.ref in ranks else 0.0
-    if near > 0:
+    likely = focus.likelihoods_by_ref(candidates.ranked(candidates.columns))
+    near = likely.get(target.ref, 0.0)
+    if near >= focus.LEAST_BEST:
         return (
             f"There was no room: others came first. Its relevance for this prompt is {near:.2f} "
             "by today's figures."
         )
-    return "Its relevance was too low: for this prompt it is 0 by today's figures."
+    return f"Its relevance was too low: for this prompt it is {near:.2f} by today's figures."
