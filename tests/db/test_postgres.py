@@ -11,7 +11,7 @@ from butlers.db.postgres import Access, Database
 from butlers.db.provision import RUNTIME_ROLE
 from butlers.db.queries import parse
 from butlers.db.statements import FirstRow, FirstValue, OnlyRow, OnlyValue, Rows, Touched
-from butlers.errors import Conflict, IntegrityViolation, InvalidInput, Unavailable
+from butlers.errors import Away, Conflict, IntegrityViolation, InvalidInput, Unavailable
 from db.databases import connected, fresh_database
 
 SQL = parse(
@@ -239,6 +239,23 @@ async def test_a_connection_cut_by_the_server_is_unavailable_and_the_next_works(
                 )
                 await tx.fetch(SQL["names"])
         await database.ping()
+    finally:
+        await database.close()
+
+
+async def test_a_connection_to_a_server_that_takes_no_more_writes_is_not_used_again(worker_access):
+    """Else a caller would meet the old primary again after another server has taken over."""
+    database = await Database.open(worker_access, pool_max=1)
+    try:
+        async with database.transaction("acme") as tx:
+            before = tx._connection.get_server_pid()
+        with pytest.raises(Away, match="read-only"):
+            async with database.transaction("acme") as tx:
+                assert tx._connection.get_server_pid() == before
+                await tx._connection.execute("set transaction read only")
+                await tx.execute(SQL["insert"], **entity())
+        async with database.transaction("acme") as tx:
+            assert tx._connection.get_server_pid() != before
     finally:
         await database.close()
 
