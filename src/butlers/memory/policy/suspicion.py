@@ -39,7 +39,7 @@ _FORGED = re.compile(
     r"\]\s*\[[^\]\n]{1,100}\]\s*:|\[[^\]\n]{1,100}\]\s*\[[^\]\n]{1,100}\]\s*:"
     r"|\]\s*:.{0,200}\(confidence"
     r"|\(confidence\s*:\s*[01][.,]\d|\(maturity\s*:\s*(?:candidate|established|proven|anti)"
-    r"|(?:^|\n|- )\s*#+\s*(?:memory context|key facts|active rules|recent episodes)\b"
+    r"|(?:\A\s*|(?:\n|- )[^\S\n]*)#+\s*(?:memory context|key facts|active rules|recent episodes)\b"
     r"|</?\s*(?:system|memory|memory[-_ ]context|instructions?|episodes?|episode_content)\s*>",
     re.DOTALL,
 )
@@ -50,7 +50,7 @@ _AWAY = re.compile(
     r"|\b(?:ba|z|da)?sh\s+(?:-c\s+)?[\"']?[<$]\(\s*(?:curl|wget)|\biex\s*\(|\bexfiltrat\w+|!\[[^\]]{0,80}\]\(https?://[^)\s]{1,200}[?&=][^)]{0,40}[<{$]"
 )
 _SPACED = re.compile(r"(?<!\w)(?:\w[ .*_-]){2,}\w(?!\w)")
-_FIGURED = re.compile(r"(?=\w*\d)(?=\w*[a-z]{2})\w{5,}")
+_FIGURED = re.compile(r"(?<!\w)(?=\w*\d)(?=\w*[a-z]{2})\w{5,}")
 _FIGURES = str.maketrans("013457", "oieast")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 _LINE_BREAK = re.compile("[\u2028\u2029\u0085]")
