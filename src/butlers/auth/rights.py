@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from butlers.errors import Forbidden
+from butlers.kernel.secrets import admitted_key, masked
 
 
 class Right(StrEnum):
@@ -36,11 +37,12 @@ class Project:
 
     @classmethod
     def of(cls, value: Any) -> "Project | None":
-        """Read a project as `sessions.projects` identifies one; None if it is not one."""
+        """Read a project as `sessions.projects` identifies one, secrets masked; None if it is none."""
         keys = value.get("keys") if isinstance(value, dict) else None
         if not isinstance(keys, list) or not keys or not all(isinstance(k, str) for k in keys):
             return None
-        return cls(tuple(keys), str(value.get("name", "")), str(value.get("place", "")))
+        name, place = (masked(str(value.get(field, ""))).text for field in ("name", "place"))
+        return cls(tuple(admitted_key("mask", "project", key) for key in keys), name, place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from butlers.auth.rights import Right
 from butlers.errors import InvalidInput
+from butlers.kernel.secrets import masked
 from butlers.kernel.text import normalise_whitespace, one_line
 
 _SPAN = re.compile(r"(\d{1,4})([hdw])")
@@ -84,4 +85,4 @@ def _validate_word(field: str, word: str) -> str:
 def _validate_note(note: str) -> str:
     if len(note) > 200 or not note.isprintable():
         raise InvalidInput(f"note: found {note[:40]!r}…; valid is one line of 200 characters")
-    return note
+    return masked(note).text

@@ -32,6 +32,25 @@ correcta errada falsch falso faux incorrecta incorrecto richtig sicher
 _NOT_CHOSEN = frozenset(_WORDS_ABOUT_PASSWORDS.split())
 _SIGNED = re.compile(r"\w[!#$%&*+=@^~_]|[!#$%&*+=@^~_]\w")
 _ENTROPY = 3.0
+_LETTERS_AND_DIGITS = re.compile(r"[A-Za-z0-9]+")
+_HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+# Hashes, ids, public keys and certificates look as random as a secret, and are none.
+_PUBLIC = re.compile(
+    r"(?:sha\d{1,3}|md5|blake\w{0,4}|h1|git|hash|commit|rev|digest|etag|checksum|build|cache|img"
+    r"|image|tree|blob|toolu|msg|req|call|run|evt|resp|chatcmpl|cus|price|prod|acct|pi|ch|in|sub"
+    r"|thread|asst|file|trace|span|session|user|org|proj|id|uuid|test)s?[-_=./]"
+    r"|[0-9a-f]{8}-[0-9a-f]{4}-|0[0-7][0-9A-HJKMNP-TV-Z]{24}$|AAAA[BCE][23]|MII[A-Z]",
+    re.IGNORECASE,
+)
+# Words of names in code that a random text does not hold.
+_NAMED = re.compile(
+    "public|private|error|warning|type|class|name|value|object|string|config|handler|socket|test",
+    re.IGNORECASE,
+)
+_MOST_BARE = 400
+"""Longer texts of this kind are data."""
+_LEAST_CORE, _LEAST_PREFIXED_HEX = 14, 24
+_LEAST_CHANGES, _LEAST_CHANGES_ONE_CASE = 0.4, 0.25
 _AWS_ENTROPY = 4.2
 _CARD_LENGTHS = {"3": (14, 15), "2": (16,), "4": (16,), "5": (16,), "6": (16,)}
 _CARD = re.compile(
@@ -105,7 +124,28 @@ def is_random(value: str) -> bool:
     if letters < 4 or digits < 3 or any(sign in bare for sign in ("/", "://", "..")):
         return False
     pieces = re.split(r"[-_.]", bare)
-    return max(map(len, pieces)) >= 10 and _entropy(bare) >= _ENTROPY
+    is_mixed_piece = any(len(piece) >= 10 and has_digit(piece) for piece in pieces)
+    return is_mixed_piece and not _NAMED.search(bare) and _entropy(bare) >= _ENTROPY
+
+
+def is_bare_key(value: str) -> bool:
+    """Whether nothing but a key is so irregular: no word, hash, id, path or data."""
+    core = max(_LETTERS_AND_DIGITS.findall(value), key=len)
+    if (
+        len(core) < _LEAST_CORE
+        or len(value) > _MOST_BARE
+        or _PUBLIC.match(value)
+        or _NAMED.search(core)
+    ):
+        return False
+    if _HEX.fullmatch(core):
+        has_prefix = value.find(core) > 1 and value[0].isalpha()
+        return has_prefix and len(core) >= _LEAST_PREFIXED_HEX and not _UUID.search(value)
+    sorts = [(letter.isdigit(), letter.isupper()) for letter in core]
+    changes = sum(map(tuple.__ne__, sorts, sorts[1:])) / (len(core) - 1)
+    if core.lower() == core or core.upper() == core:
+        return changes >= _LEAST_CHANGES_ONE_CASE and sum(map(str.isdigit, core)) >= 3
+    return changes >= _LEAST_CHANGES and (has_digit(core) or changes >= 0.5)
 
 
 def is_aws_secret(value: str) -> bool:

@@ -55,3 +55,6 @@ KINDS = (
 
 PROVIDERS = tuple(map(_kind, _TABLES["providers"]))
 """Keys and tokens whose shape names their provider."""
+
+BARE = tuple(map(_kind, _TABLES["bare"]))
+"""Keys that nothing but their randomness shows; the least certain of all."""

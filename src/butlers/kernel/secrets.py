@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from butlers.errors import InvalidInput
-from butlers.kernel.secret_kinds import KINDS, PROVIDERS, SecretKind
+from butlers.kernel.secret_kinds import BARE, KINDS, PROVIDERS, SecretKind
 from butlers.kernel.text import clean
 
 Secrets = Literal["mask", "refuse", "keep"]
@@ -145,7 +145,8 @@ def _by_anchor(kinds: Iterable[_Ranked]) -> dict[str, list[_Ranked]]:
     return groups
 
 
-_PROVIDERS = _by_anchor(enumerate(PROVIDERS))
+_LONG = [*enumerate(PROVIDERS), *enumerate(BARE, len(PROVIDERS) + len(KINDS))]
+_PROVIDERS = _by_anchor(_LONG)
 _OTHERS = _by_anchor(enumerate(KINDS, len(PROVIDERS)))
 _WITHOUT_NUMBERS = {anchor: kinds for anchor, kinds in _OTHERS.items() if anchor}
 

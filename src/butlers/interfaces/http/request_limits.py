@@ -18,6 +18,7 @@ from butlers.auth.token_store import TokenStore
 from butlers.errors import ButlersError
 from butlers.ids import NewId, new_id
 from butlers.interfaces.http.faults import failure
+from butlers.kernel.secrets import masked
 from butlers.kernel.text import one_line
 from butlers.kernel.throttle import RateLimiter
 from butlers.module import MAX_REQUEST_ID
@@ -112,8 +113,8 @@ class Envelope:
                 await self._app(scope, _bounded(receive), answer)
 
     def _request_id(self, given: str | None) -> str:
-        """Return the caller's id if it is valid, else a new one."""
-        cleaned = one_line(given or "")
+        """Return the caller's id, masked, if it is valid, else a new one."""
+        cleaned = masked(one_line(given or "")).text
         return cleaned if 1 <= len(cleaned) <= MAX_REQUEST_ID else str(self._new_id())
 
 
