@@ -1,6 +1,6 @@
 """Measure how many kinds of secrets are stored whole when they stand bare in prose.
 
-`stores/secrets/seen.jsonl` and `unseen.jsonl` hold `kind`, `shape` and `sentence`. A shape is joined
+`stores/secrets/seen.jsonl` and `unseen.jsonl` hold `kind`, `shape`, `sentence`. A shape is joined
 here, so that no file holds a text that looks like a key: `|` is left out, and `<a36>` becomes 36
 random characters of the alphabet `a`. No key here was ever issued. A kind is in the half `seen` if
 the first byte of the SHA-256 of its name is even. Rows of `secret_kinds.toml` may be written for
@@ -76,7 +76,7 @@ def find_whole(half: str) -> list[str]:
 
 
 def find_changed_lines(directory: Path) -> Iterator[tuple[bool, Path, str, tuple[str, ...] | None]]:
-    """Yield each line below a directory with the kinds found in it; lock and test files are apart."""
+    """Yield the lines below a directory, whether of a lock or test file, and the kinds found."""
     for path in sorted(directory.rglob("*")):
         if path.suffix not in _SUFFIXES or not path.is_file():
             continue

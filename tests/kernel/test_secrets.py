@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 import structlog
+from bench import secrets as bench
 from hypothesis import given
 from hypothesis import strategies as st
 
 from butlers import logs
-from bench import secrets as bench
 from butlers.kernel.secret_kinds import BARE, KINDS, PROVIDERS
 from butlers.kernel.secrets import mark, masked
 from butlers.llm.redaction import Redaction

@@ -37,7 +37,7 @@ class Project:
 
     @classmethod
     def of(cls, value: Any) -> "Project | None":
-        """Read a project as `sessions.projects` identifies one, secrets masked; None if it is none."""
+        """Read a project as `sessions.projects` identifies one, masked; None if it is none."""
         keys = value.get("keys") if isinstance(value, dict) else None
         if not isinstance(keys, list) or not keys or not all(isinstance(k, str) for k in keys):
             return None
