@@ -1,4 +1,4 @@
-"""A secret in a header, a project or a token's note reaches no table and no file."""
+"""Secrets in a request id, a project or a note of a token are masked before they are used."""
 
 import pytest
 
