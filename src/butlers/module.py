@@ -189,7 +189,7 @@ def request_id(request_context: dict[str, Any]) -> str | None:
     given = request_context.get("request_id")
     if given is None:
         return None
-    cleaned = masked(one_line(given)).text if isinstance(given, str) else ""
+    cleaned = masked(one_line(given), is_id=True).text if isinstance(given, str) else ""
     if not 1 <= len(cleaned) <= MAX_REQUEST_ID:
         raise InvalidInput(
             f"request_context.request_id: found {given!r:.80}; "

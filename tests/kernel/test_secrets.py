@@ -246,3 +246,10 @@ def test_whoever_masks_masks_every_kind(door: Callable[[str], str], name: str) -
 def test_a_secret_by_name_is_neither_logged_nor_shown(key: str) -> None:
     assert "hunter" not in str(logs.redact(None, "", {key: "hunter"}))
     assert "hunter" not in as_toml(("runtime", key), "hunter")
+
+
+def test_an_id_that_is_drawn_at_random_is_left_alone_and_a_known_secret_in_one_is_not() -> None:
+    random_id, key = "Z5jdHi6BmyTV1StGXR8q", "gh" + "p_" + "Zq7Xb3Kd9Lm2Pw5Rt8Vy1Nc4Hs6Jf0Ga7Bx3"
+    assert masked(random_id).count == 1
+    assert masked(random_id, is_id=True).text == random_id
+    assert key not in masked(f"job-{key}", is_id=True).text

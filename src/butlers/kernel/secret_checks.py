@@ -38,7 +38,7 @@ _HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _PUBLIC = re.compile(
     r"(?:sha\d{1,3}|md5|blake\w{0,4}|h1|git|hash|commit|rev|digest|etag|checksum|build|cache|img"
     r"|image|tree|blob|toolu|msg|req|call|run|evt|resp|chatcmpl|cus|price|prod|acct|pi|ch|in|sub"
-    r"|thread|asst|file|trace|span|session|user|org|proj|id|uuid|test)s?[-_=./]"
+    r"|thread|asst|file|trace|span|session|sess?|conv|job|task|user|org|proj|id|uuid|test)s?[-_=./]"
     r"|[0-9a-f]{8}-[0-9a-f]{4}-|0[0-7][0-9A-HJKMNP-TV-Z]{24}$|AAAA[BCE][23]|MII[A-Z]",
     re.IGNORECASE,
 )

@@ -74,20 +74,21 @@ def secret_variables(environment: Mapping[str, str]) -> set[str]:
     return {value for name, value in environment.items() if _VARIABLE.search(name)}
 
 
-def masked(text: str, mask: str = "", *, name: str | None = None) -> Masked:
+def masked(text: str, mask: str = "", *, name: str | None = None, is_id: bool = False) -> Masked:
     """Replace every secret by `mask`, or by the mark of its kind; a second time changes nothing.
 
-    With a `name`, the text is masked as it would be after this name and a colon.
+    With a `name`, the text is masked as it would be after this name and a colon. An id is drawn at
+    random itself: in one, only secrets that have a form of their own are masked.
     """
     label = "" if name is None else f"{name}: "
     whole, kinds = label + text, list[str]()
     for _ in range(_ROUNDS):
-        if not (spans := _find_secrets(whole, mask)):
+        if not (spans := _find_secrets(whole, mask, is_id=is_id)):
             break
         kinds += [kind for *_, kind in spans]
         whole = _replaced(whole, spans, mask)
     if not whole.startswith(label):  # the name is a secret itself
-        return masked(text, mask)
+        return masked(text, mask, is_id=is_id)
     return Masked(whole[len(label) :], len(kinds), tuple(Counter(kinds)))
 
 
@@ -145,13 +146,13 @@ def _by_anchor(kinds: Iterable[_Ranked]) -> dict[str, list[_Ranked]]:
     return groups
 
 
-_LONG = [*enumerate(PROVIDERS), *enumerate(BARE, len(PROVIDERS) + len(KINDS))]
-_PROVIDERS = _by_anchor(_LONG)
+_PROVIDERS = _by_anchor(enumerate(PROVIDERS))
+_BARE = _by_anchor(enumerate(BARE, len(PROVIDERS) + len(KINDS)))
 _OTHERS = _by_anchor(enumerate(KINDS, len(PROVIDERS)))
 _WITHOUT_NUMBERS = {anchor: kinds for anchor, kinds in _OTHERS.items() if anchor}
 
 
-def _find_secrets(text: str, mask: str) -> list[_Span]:
+def _find_secrets(text: str, mask: str, *, is_id: bool = False) -> list[_Span]:
     """Find secrets, in order; overlapping ones are joined under the most certain kind."""
     low = text.lower()
     if len(low) != len(text):
@@ -159,7 +160,7 @@ def _find_secrets(text: str, mask: str) -> list[_Span]:
     opaque = _opaque(text, mask) if mask or _MARK_START in text else text
     tables = [_OTHERS if _DIGITS.search(text) else _WITHOUT_NUMBERS]
     if any(len(word) >= LEAST_OF_A_PROVIDER for word in text.split()):
-        tables.append(_PROVIDERS)
+        tables += [_PROVIDERS] if is_id else [_PROVIDERS, _BARE]
     spans = [
         span
         for table in tables

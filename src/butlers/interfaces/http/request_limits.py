@@ -114,7 +114,7 @@ class Envelope:
 
     def _request_id(self, given: str | None) -> str:
         """Return the caller's id, masked, if it is valid, else a new one."""
-        cleaned = masked(one_line(given or "")).text
+        cleaned = masked(one_line(given or ""), is_id=True).text
         return cleaned if 1 <= len(cleaned) <= MAX_REQUEST_ID else str(self._new_id())
 
 
