@@ -171,6 +171,15 @@ async def test_texts_are_embedded_some_at_a_time_while_no_connection_is_held(mem
     assert handed == [256, 44, 1], "the texts, and the one predicate they have"
 
 
+async def test_others_are_served_while_a_batch_is_checked(memory, lineage):
+    refused = [InvalidInput("bad")] * 40
+    turns, batch = 0, asyncio.create_task(flow.store_batch(memory, refused, lineage))
+    while not batch.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= 40
+
+
 async def test_progress_is_told_after_each_transaction(memory, lineage):
     told = []
     ctx = OperationContext(memory, lineage, on_progress=lambda *far: told.append(far))

@@ -5,6 +5,7 @@ time share a transaction; where that fails, each of them gets its own, so that o
 two writers who wait for each other, keeps no other from being stored.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -106,6 +107,7 @@ async def _prepare(
     """Check and embed memories; add the errors of the others to `results`."""
     checked: list[tuple[int, New, int]] = []
     for place, new in enumerate(given):
+        await asyncio.sleep(0)  # others are served between two memories
         try:
             if isinstance(new, ButlersError):
                 raise new

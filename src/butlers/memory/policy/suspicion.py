@@ -53,6 +53,13 @@ _SPACED = re.compile(r"(?<!\w)(?:\w[ .*_-]){2,}\w(?!\w)")
 _FIGURED = re.compile(r"(?<!\w)(?=\w*\d)(?=\w*[a-z]{2})\w{5,}")
 _FIGURES = str.maketrans("013457", "oieast")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
+_WORD_WITH_SIGNS = re.compile(r"\(\?:\\W\+\[\\w([^\]]+)\]\+\)")
+_BOUNDS = (
+    (r"\W+", r"\W{1,40}"),
+    (r"\w+", r"\w{1,80}"),
+    (r"\w*", r"\w{0,80}"),
+    ("]+@", "]{1,64}@"),
+)
 _LINE_BREAK = re.compile("[\u2028\u2029\u0085]")
 _MIXED = re.compile(r"[^\W\d_]+")
 _LOOKALIKES = str.maketrans("авекмнорстухіјѕԁһӏαεικνορτυχ", "abekmhopctyxijsdhlaeiknoptux")
@@ -92,7 +99,19 @@ def _any_of(table: str) -> re.Pattern[str]:
     pattern = "|".join(tables[table])
     for name, fragment in tables["fragments"].items():
         pattern = pattern.replace(f"{{{name}}}", fragment)
-    return re.compile(pattern)
+    return re.compile(_bounded(pattern))
+
+
+def _bounded(pattern: str) -> str:
+    """Bound every repetition, so that reading takes linear time; words are within the bounds.
+
+    Between two words and in them no sign may count as both: a run of it could be split in
+    exponentially many ways.
+    """
+    pattern = _WORD_WITH_SIGNS.sub(r"[\1]{0,3}(?:[^\\w\1]{1,40}[\\w\1]{1,80})", pattern)
+    for endless, bounded in _BOUNDS:
+        pattern = pattern.replace(endless, bounded)
+    return pattern
 
 
 def _readings(text: str) -> Iterator[str]:
