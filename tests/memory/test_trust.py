@@ -8,6 +8,8 @@ from butlers.errors import Conflict, NotFound
 from butlers.memory.flows import (
     accept_proposal,
     context,
+    entities,
+    entity_merge,
     feedback,
     forget,
     proposals,
@@ -27,6 +29,7 @@ from butlers.memory.model import (
     NewFact,
     NewRule,
     Origin,
+    Permanence,
     Trust,
 )
 from butlers.memory.policy.trust import ORIGIN_WORDS
@@ -220,3 +223,28 @@ async def test_a_document_confirms_nothing_that_was_stated(memory, owner, clock)
     await tell(memory, AGENT, "Ann likes tea, she said")
     report = await run_consolidation(memory, said_again, AGENT)
     assert report.confirmations_made == 1
+
+
+@pytest.mark.contract("L52")
+async def test_low_trust_changes_no_entity_that_it_did_not_create(memory):
+    theirs = await entities.create_entity(memory, "Ann", "person", ["Annie"], None, USER)
+    own = await entities.create_entity(memory, "Anna", "person", None, None, LOW)
+    changes = ({"canonical_name": "Eve"}, {"aliases": ["Eve"]}, {"metadata": {"a": 1}})
+    for change in changes:
+        with pytest.raises(Conflict, match="created by somebody else"):
+            await entities.update_entity(memory, theirs, LOW, **change)
+    for pair in ((theirs, own), (own, theirs)):
+        with pytest.raises(Conflict, match="created by somebody else"):
+            await entity_merge.merge_entities(memory, *pair, LOW)
+    kept = await entities.get_entity(memory, theirs, USER)
+    assert (kept["canonical_name"], kept["aliases"], kept["metadata"]) == ("Ann", ["Annie"], {})
+    renamed = await entities.update_entity(memory, own, LOW, canonical_name="Eve")
+    assert renamed["canonical_name"] == "Eve"
+
+
+@pytest.mark.contract("L52")
+async def test_low_trust_is_never_permanent(memory, owner):
+    lasting = NewFact("Ann", "pays to", "account 7", permanence=Permanence.PERMANENT)
+    await remember.store_fact(memory, lasting, LOW)
+    [row] = await owner.fetch("select permanence, decay_rate from facts")
+    assert row["permanence"] == "standard" and row["decay_rate"] > 0

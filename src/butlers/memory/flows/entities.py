@@ -9,8 +9,9 @@ from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound
 from butlers.kernel.secrets import Secrets
 from butlers.memory.flows import entity_linking
+from butlers.memory.flows.authority import refuse_entity_of_others
 from butlers.memory.handle import Memory
-from butlers.memory.model import EntityType, Event, EventType, Lineage
+from butlers.memory.model import EntityType, Event, EventType, Lineage, Trust
 from butlers.memory.policy import entities as policy
 from butlers.memory.policy import inputs
 from butlers.memory.store import entities
@@ -26,7 +27,8 @@ async def create_entity(
 ) -> UUID:
     """Create an entity and return its id; one of the same type and name is a Conflict.
 
-    An entity of that name that was created implicitly is updated instead. Locks the names; links
+    An entity of that name that was created implicitly is updated instead, unless the caller is of
+    low trust. Locks the names; links
     facts that bear them. Records `entity_created` or `entity_updated`.
     """
     kind = inputs.checked_word("entity_type", entity_type, EntityType)
@@ -36,7 +38,7 @@ async def create_entity(
     names = (new["canonical_name"], *new["aliases"])
     async with memory.begin(lineage) as work:
         await entity_linking.hold_names(work.tx, names)
-        event = await _claimed(work.tx, new, now)
+        event = await _claimed(work.tx, new, now) if lineage.trust >= Trust.STATED else None
         if event is None:
             event = Event(EventType.ENTITY_CREATED, memory.new_id(), new)
             if not await entities.insert(work.tx, id=event.subject_id, now=now, **new):
@@ -78,8 +80,8 @@ async def update_entity(
 ) -> dict[str, Any]:
     """Change an entity: replace name and aliases, merge metadata key by key.
 
-    Refuses a missing or merged entity and a taken name. Locks the names; links facts that bear
-    them. Records `entity_updated`.
+    Refuses a missing or merged entity, a taken name and, for a caller of low trust, an entity that
+    it did not create. Locks the names; links facts that bear them. Records `entity_updated`.
     """
     changes = _checked_fields(memory.settings.secrets, canonical_name, aliases, metadata)
     if not changes:
@@ -90,6 +92,7 @@ async def update_entity(
     async with memory.begin(lineage) as work:
         await entity_linking.hold_names(work.tx, names)
         before = unmerged(entity_id, (await entities.hold(work.tx, entity_id)).get(entity_id))
+        await refuse_entity_of_others(work, entity_id)
         joined = policy.joined_metadata(before["metadata"], changes.get("metadata", {}))
         after = {**before, **changes, "metadata": joined}
         is_renamed = after["canonical_name"] != before["canonical_name"]

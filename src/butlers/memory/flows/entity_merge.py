@@ -7,7 +7,7 @@ from uuid import UUID
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, InvalidInput, NotFound
 from butlers.memory.flows import entity_fact_merge, entity_linking
-from butlers.memory.flows.authority import must_be_trusted
+from butlers.memory.flows.authority import must_be_trusted, refuse_entity_of_others
 from butlers.memory.flows.entities import unmerged
 from butlers.memory.flows.undo_entities import Parted, unmerge_in
 from butlers.memory.flows.undo_plan import UndoContext
@@ -100,12 +100,14 @@ async def merge_entities(
 ) -> MergeReport:
     """Merge the source into the target, with its facts, names and metadata.
 
-    Refuses merged entities and, for less trusted callers, superseding more trusted facts. Locks
-    the names of both. Records `fact_superseded` for each fact and `entity_merge`.
+    Refuses merged entities and, for less trusted callers, entities of others and superseding more
+    trusted facts. Locks the names of both. Records `fact_superseded` for each fact and
+    `entity_merge`.
     """
     async with memory.begin(lineage) as work:
         await _hold_names(work.tx, source_id, target_id)
         plan = await _plan(memory, work.tx, source_id, target_id)
+        await refuse_entity_of_others(work, source_id, target_id)
         if any(merge.loser["trust"] > lineage.trust for merge in plan.move.merges):
             raise Conflict(
                 "the merge would supersede a fact that is more trusted than this caller; "

@@ -175,7 +175,7 @@ async def insert_fact(
     now, fact_id, replaced = work.now, work.memory.new_id(), place.replaced
     window = asdict(place.window)
     shown = window if new.valid_from or new.valid_to else {}
-    new = replace(new, **window)
+    new = replace(new, permanence=trust.kept_for(new.permanence, provenance.trust), **window)
     if place.changes:
         await close_overlapping(work.tx, place)
     row = _row(fact_id, new, embedding, now, provenance)

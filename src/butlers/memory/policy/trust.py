@@ -85,6 +85,12 @@ def with_origin(row: Row) -> dict[str, Any]:
     return {**row, "less_trusted": ORIGIN_WORDS[row["origin"], row["trust"]] or None}
 
 
+def kept_for(permanence: Permanence, trust: Trust) -> Permanence:
+    """Return how long a fact is kept: what has low trust fades, however it was stored."""
+    is_lasting = trust is Trust.LOW and permanence in (Permanence.PERMANENT, Permanence.STABLE)
+    return Permanence.STANDARD if is_lasting else permanence
+
+
 def why_not_replaced(holder: Row, by: Trust) -> str | None:
     """Say why a model's inference may not replace a fact without approval; None if it may."""
     if holder["permanence"] == Permanence.PERMANENT:

@@ -23,6 +23,7 @@ keywords = OnlyValue[list[str]](_SQL["keywords"])
 find_unlinked_facts = Rows(_SQL["find_unlinked_facts"])
 get_merge = FirstValue[dict[str, Any]](_SQL["get_merge"])
 is_unclaimed = OnlyValue[bool](_SQL["is_unclaimed"])
+is_created_by = OnlyValue[bool](_SQL["is_created_by"])
 is_a_person = OnlyValue[bool](_SQL["is_a_person"])
 # Lock the entities with one of the names; alone: nobody stores facts about them either.
 hold_bearers = Rows(_SQL["hold_bearers_for_share"])

@@ -156,6 +156,14 @@ select exists (
     and event_type in ('entity_updated', 'entity_merge')
 )
 
+-- is_created_by --
+-- Whether a caller created an entity.
+select exists (
+  select from memory_events
+  where tenant_id = :tenant_id and memory_id = :id and event_type = 'entity_created'
+    and actor = :actor
+)
+
 -- is_a_person --
 -- Whether every word of a name occurs in the names of known people.
 select coalesce(bool_and(exists (
