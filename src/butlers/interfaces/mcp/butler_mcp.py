@@ -169,7 +169,7 @@ class ButlerMCP(MCPServer[Any]):
         local = Caller(tenant, "local", project=project, low_trust=_low_trust.get())
         caller = _authenticated() or local
         tenant_id = params.get("tenant_id")
-        if tenant_id not in (None, caller.tenant_id):
+        if tenant_id not in (None, "default", caller.tenant_id):
             raise InvalidInput(
                 f"tenant_id: found {tenant_id[:80]!r}; valid is your own tenant, "
                 f"{caller.tenant_id!r}, and no other"
