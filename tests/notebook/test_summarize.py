@@ -142,5 +142,7 @@ def test_a_full_summary_is_followed_by_another(path, clock) -> None:
 
 
 def test_a_negative_age_is_refused(db: Notebook) -> None:
+    with pytest.raises(InvalidInput, match="give 0 to 36500"):
+        summarize_old_memories(db, "a", older_than_days=9_000_000_000)
     with pytest.raises(InvalidInput, match="older_than_days is -1"):
         summarize_old_memories(db, "a", -1)

@@ -18,6 +18,7 @@ from butlers.notebook.store import find_owners
 _QUERIES = queries.load(__file__)
 _log = structlog.get_logger(__name__)
 OLDER_THAN_DAYS = 30
+_MAX_DAYS = 36_500
 _FEWEST_NOTES = 2
 _PREFIX = re.compile(r"([^:/.]+)[:/.]")
 _NO_PREFIX = "general"
@@ -28,8 +29,8 @@ def summarize_old_memories(
     db: Notebook, agent_id: str, older_than_days: int = OLDER_THAN_DAYS
 ) -> int:
     """Summarize and archive the agent's old notes, by prefix; return how many were archived."""
-    if older_than_days < 0:
-        raise InvalidInput(f"older_than_days is {older_than_days}; give 0 or more")
+    if not 0 <= older_than_days <= _MAX_DAYS:
+        raise InvalidInput(f"older_than_days is {older_than_days}; give 0 to {_MAX_DAYS}")
     now = db.clock().astimezone(UTC)
     old = {"agent_id": checked_agent(agent_id), "before": to_text(now - timedelta(older_than_days))}
     groups = defaultdict(list)
