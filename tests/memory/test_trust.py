@@ -49,6 +49,18 @@ async def said(memory, ref):
     return await get_memory(memory, ref.type, ref.id, AGENT)
 
 
+@pytest.mark.contract("L44")
+async def test_a_quarantined_memory_shows_its_text_to_a_person_only(memory):
+    kept = await remember.store_rule(memory, NewRule(ORDER), AGENT)
+    told = await get_memory(memory, MemoryType.RULE, kept.id, AGENT)
+    assert told.keys() == {"id", "state", "why"}
+    assert (told["id"], told["state"]) == (str(kept.id), "quarantined")
+    assert told["why"] and ORDER not in str(told)
+    seen = await get_memory(memory, MemoryType.RULE, kept.id, PERSON)
+    assert (seen["content"], seen["why"]) == (ORDER, told["why"])
+    assert await get_memory(memory, MemoryType.FACT, kept.id, AGENT) is None
+
+
 @pytest.mark.contract("L37")
 async def test_trust_is_the_least_of_what_a_memory_comes_from(memory, owner):
     page = await remember.store_episode(
@@ -135,7 +147,7 @@ async def test_what_is_suspicious_is_told_to_nobody_until_a_person_accepts_it(me
     await run_consolidation(memory, model, AGENT)
     await run_episode_cleanup(memory, AGENT, 0)
     assert (model.prompts, await found(memory, AGENT, ORDER)) == ([], [str(kept)])
-    assert [await said(memory, ref) for ref in refs] == [None] * 3
+    assert [(await said(memory, ref)).keys() for ref in refs] == [{"id", "state", "why"}] * 3
     block = await context.build_context(
         memory, context.ContextQuery(ORDER, "general", 3000, opening=True), AGENT
     )
@@ -152,10 +164,10 @@ async def test_what_is_suspicious_is_told_to_nobody_until_a_person_accepts_it(me
         assert not await quarantine.reject_memory(memory, ref, PERSON)
         # Whoever takes the rejection back does not take it out of quarantine.
         assert await forget.restore_memory(memory, ref.type, ref.id, AGENT)
-        assert await said(memory, ref) is None
+        assert (await said(memory, ref))["state"] == "quarantined"
     for ref in refs:
         assert await quarantine.release_memory(memory, ref, PERSON)
-    assert all([await said(memory, ref) for ref in refs])
+    assert [(await said(memory, ref))["content"] for ref in refs] == [ORDER] * 3
     assert {str(ref.id) for ref in refs} <= set(await found(memory, AGENT, ORDER))
     states = dict(await owner.fetch("select id, validity from facts where subject = 'Ann'"))
     assert states == {kept: "superseded", refs[1].id: "active"}

@@ -35,6 +35,18 @@ async def find_quarantined(memory: Memory, limit: int, lineage: Lineage) -> list
         return [as_json(row) for row in await quarantine.find(tx, limit=limit, now=memory.now())]
 
 
+async def get_quarantined(
+    memory: Memory, ref: MemoryRef, lineage: Lineage
+) -> dict[str, Any] | None:
+    """Return a quarantined memory: to a person with its text, to others only its state and why."""
+    async with memory.transaction(lineage) as tx:
+        row = await quarantine.get(tx, id=ref.id, now=memory.now())
+    if row is None or row["memory_type"] != ref.type:
+        return None
+    shown = row if lineage.origin.is_person else {k: row[k] for k in ("id", "state", "why")}
+    return as_json(shown)
+
+
 async def count_waiting(memory: Memory, lineage: Lineage) -> tuple[int, int]:
     """Count what waits for a person: quarantined memories, and proposals."""
     async with memory.transaction(lineage) as tx:

@@ -13,6 +13,7 @@ from butlers.kernel.json_values import as_json
 from butlers.memory import limits
 from butlers.memory.candidates import CandidateColumns
 from butlers.memory.flows.candidates import CandidateQuery, Candidates, find_candidates
+from butlers.memory.flows.quarantine import get_quarantined
 from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Lineage, MemoryRef, MemoryType, SearchMode, Then
 from butlers.memory.policy import inputs, ranker
@@ -240,12 +241,12 @@ def _used(row: Row, now: datetime) -> Row:
 async def get_memory(
     memory: Memory, memory_type: MemoryType, memory_id: UUID, lineage: Lineage
 ) -> dict[str, Any] | None:
-    """Return one memory and count it as used; None where there is none."""
+    """Return one memory and count it as used, unless it is quarantined; None if there is none."""
     ref, now = MemoryRef(memory_type, memory_id), memory.now()
     await memory.settled(lineage.tenant_id)
     rows = await search.load_memories(memory.database, lineage.tenant_id, [ref], now)
     if ref not in rows:
-        return None
+        return await get_quarantined(memory, ref, lineage)
     memory.uses.count(lineage.tenant_id, [ref], now)
     row = {**with_origin(_used(rows[ref], now)), **await _harm(memory, rows[ref], lineage)}
     return as_json({"memory_type": memory_type, **row})
@@ -261,8 +262,7 @@ async def _harm(memory: Memory, row: Row, lineage: Lineage) -> dict[str, Any]:
 
 
 def _fused_scores(one: Ranked) -> dict[str, Any]:
-    near = float(one.columns.similarities[one.number])
-    words = float(one.columns.ranks[one.number])
+    near, words = map(float, (one.columns.similarities[one.number], one.columns.ranks[one.number]))
     return {
         "rrf_score": one.rrf_score,
         "semantic_rank": one.semantic_rank,

@@ -137,7 +137,8 @@ class Get(input_fields.Reference, input_fields.DetailInput):
 async def get(ctx: OperationContext, params: Get) -> dict[str, Any] | None:
     """Read one memory by its id, in any state, e.g. what a superseded fact used to say.
 
-    It counts as used. Returns the whole memory, or null if there is none.
+    It counts as used. Returns the whole memory, or null if there is none. Of a quarantined memory
+    only a person gets the text; others get {id, state, why}.
     """
     ref = await ctx.find(params.memory_id, params.memory_type, to_read=True)
     if ref is None:

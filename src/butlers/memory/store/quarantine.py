@@ -6,6 +6,7 @@ from butlers.db.statements import FirstRow, FirstValue, OnlyRow, Rows, Touched
 _SQL = load(__file__)
 
 find = Rows(_SQL["find"])
+get = FirstRow(_SQL["get"])
 count_waiting = OnlyRow(_SQL["count_waiting"])
 lock_fact = FirstRow(_SQL["lock_fact"])
 release_fact = Touched(_SQL["release_fact"])

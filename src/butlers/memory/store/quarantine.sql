@@ -31,6 +31,13 @@ from {held}
 order by created_at, id
 limit :limit
 
+-- get --
+-- Load a memory in quarantine.
+select memory_type, id, content, subject, predicate, 'quarantined' as state, quarantined as why,
+  origin, trust, stored_by, scope, created_at
+from {held}
+where id = :id
+
 -- count_waiting --
 -- Count what waits for a person: memories in quarantine, and proposals.
 select
