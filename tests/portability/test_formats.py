@@ -10,6 +10,7 @@ from butlers.errors import InvalidInput
 from butlers.memory.model import NewEpisode, NewFact, NewRule
 from butlers.portability import documents, pam
 from butlers.portability.conversations import Unreadable, read
+from butlers.portability.foreign import READERS
 from butlers.portability.formats import recognised
 from butlers.portability.native import check_lines, read_rows
 
@@ -74,6 +75,39 @@ def test_a_conversation_of_claude_is_read_by_its_parts_or_its_text():
 def test_what_is_no_conversation_says_so(source, told):
     with pytest.raises(Unreadable):
         read(source, told)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"current_node": ["a list"]},
+        {"mapping": {"a": {"parent": {}, "message": {"content": {"parts": 7}}}}},
+        {"mapping": {"a": {"parent": ["x"], "children": []}}},
+    ],
+)
+def test_a_malformed_conversation_is_unreadable_and_no_traceback(wrong):
+    whole = {"id": "1", "mapping": {"a": node("user", "Hello", None)}}
+    assert read("chatgpt", whole).said.said
+    with pytest.raises(Unreadable, match="it is malformed"):
+        read("chatgpt", whole | wrong)
+
+
+def test_memories_of_mem0_keep_their_ids_whole_and_need_none(tmp_path):
+    def facts(*rows):
+        return list(READERS["mem0"](tmp_path, {"a": list(rows)}, "general"))
+
+    ids = [f"0190a3c4-7e1{number}-7000-8000-000000000000" for number in range(3)]
+    found = facts(*({"id": id, "memory": f"fact of {id}"} for id in ids))
+    assert len({(one.subject, one.predicate) for one in found}) == 3
+    assert all(id in one.predicate for id, one in zip(ids, found, strict=True))
+    long = facts({"id": "x" * 300 + "1", "memory": "a"}, {"id": "x" * 300 + "2", "memory": "b"})
+    assert len({one.predicate for one in long}) == 2
+    assert all(len(one.predicate) <= 100 for one in long)
+    # Two files without ids: what is in both is one, and nothing else is dropped.
+    first, second = facts({"memory": "Likes tea"}), facts({"memory": "Has a dog"})
+    assert first[0].idempotency_key != second[0].idempotency_key
+    assert first[0].predicate != second[0].predicate
+    assert facts({"memory": "Likes tea"})[0].idempotency_key == first[0].idempotency_key
 
 
 def test_markdown_is_rules_and_what_was_read():

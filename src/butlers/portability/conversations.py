@@ -32,7 +32,15 @@ class Unreadable(ValueError):
 
 
 def read(source: str, exported: Any, rules: PrivacyRules = ANY_SESSION) -> Conversation:
-    """Read a conversation of ChatGPT or Claude without what is private in it."""
+    """Read a conversation without what is private in it; Unreadable, whatever is wrong with it."""
+    try:
+        return _read(source, exported, rules)
+    except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
+        why = str(error) if isinstance(error, Unreadable) else f"it is malformed ({error})"
+        raise Unreadable(why[:200]) from None
+
+
+def _read(source: str, exported: Any, rules: PrivacyRules) -> Conversation:
     if not isinstance(exported, dict):
         raise Unreadable("it is not a JSON object")
     id = str(exported.get("conversation_id") or exported.get("id") or exported.get("uuid") or "")

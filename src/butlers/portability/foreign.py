@@ -177,12 +177,14 @@ def _read_mem0(source: Path, exported: Members, butler: str) -> Iterator[New | s
         if not isinstance(text, str) or not text.strip():
             yield f"memory {index + 1}: it says nothing"
             continue
-        id = str(row.get("id") or index)
+        subject = str(row.get("user_id") or row.get("agent_id") or "user")[:200]
+        id = str(row.get("id") or pam.content_hash(f"{subject} {text}"))
+        tags = row.get("categories")
         yield NewFact(
-            str(row.get("user_id") or row.get("agent_id") or "user")[:200],
-            f"noted {id[:8]}",
+            subject,
+            pam.own_predicate("noted", id),
             text,
-            tags=tuple(str(tag) for tag in row.get("categories") or ()),
+            tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
             metadata={"source": "mem0", "mem0": mapping(row.get("metadata"))},
             idempotency_key=f"import:mem0:{id}"[:400],
             source_butler=butler,

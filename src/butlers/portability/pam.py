@@ -19,6 +19,7 @@ from butlers.host.butler import Butler
 from butlers.llm.envelopes import mapping
 from butlers.memory.flows import portable
 from butlers.memory.model import Lineage, Maturity, New, NewEpisode, NewFact, NewRule, Permanence
+from butlers.memory.policy.inputs import MAX_PREDICATE
 from butlers.sessions.transcripts import utc_instant
 
 SCHEMA, VERSION = "portable-ai-memory", "1.0"
@@ -70,6 +71,16 @@ def content_hash(content: str) -> str:
     """Return the hash of a content in lower case, with single spaces, composed."""
     plain = re.sub(r"\s+", " ", unicodedata.normalize("NFC", content.strip().lower()))
     return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
+
+
+def own_predicate(word: str, id: str) -> str:
+    """Return a predicate that no memory with another id has; facts of one key replace each other.
+
+    Ids made in the same second begin alike, so an id is used whole, or hashed if it is long.
+    """
+    whole = f"{word} {id}"
+    fits = len(whole) <= MAX_PREDICATE
+    return whole if fits else f"{word[:20]} {hashlib.sha256(id.encode()).hexdigest()}"
 
 
 def canonical(value: Any) -> str:
@@ -164,7 +175,7 @@ def _new(index: int, memory: Any, butler: str) -> New | str:
         permanence = Permanence(ours.get("permanence", permanence))
     return NewFact(
         str(ours.get("subject") or "user"),
-        str(ours.get("predicate") or f"{kind or 'fact'} {id[:8]}"),
+        str(ours.get("predicate") or own_predicate(str(kind or "fact"), id)),
         str(ours.get("content") or content),
         importance=float(ours.get("importance", 5.0)),
         permanence=permanence,
