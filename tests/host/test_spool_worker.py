@@ -26,7 +26,7 @@ from butlers.memory.handle import Memory
 from butlers.sessions import spool
 from butlers.sessions.catch_up import Connected, ConnectionFile
 from butlers.sessions.session import SessionMemory
-from butlers.sessions.spool_entries import shortfalls
+from butlers.sessions.spool_entries import SpoolEntries, shortfalls
 from butlers.settings.sections import SessionsSection
 
 SESSION = "2c0097b0-63b9-4aff-974c-3f10e9e95ab6"
@@ -352,7 +352,7 @@ async def test_without_a_valid_token_nothing_is_stored_for_anybody(
 
 
 async def test_what_no_try_would_store_is_set_aside_at_once(
-    home: Home, arrivals: SpoolWorker, transcript: Path
+    home: Home, arrivals: SpoolWorker, transcript: Path, owner: asyncpg.Connection
 ) -> None:
     leave(home, transcript, butler="nobody")
     leave(home, transcript, "lost")
@@ -369,6 +369,16 @@ async def test_what_no_try_would_store_is_set_aside_at_once(
     assert "damaged of general: its entry is damaged" in words
     (kept,) = (home.root / "spool" / "aside").glob("*~damaged~*.damaged")
     assert kept.read_text() == "{"
+    # Its transcript, by now the only copy, is beside it and stays, and can be stored.
+    SpoolEntries(home.root).sweep(utc_now().timestamp() + 1e6)
+    (found,) = [
+        one for one in SpoolEntries(home.root).set_aside_before() if one.session == "damaged"
+    ]
+    assert found.held is not None and found.held.read_text() == said("Oil the chain.", "Oiled.")
+    for file in (home.root / "spool" / "aside").glob("*~damaged~*"):
+        file.rename(home.root / "spool" / file.name)
+    await arrivals.drain()
+    assert len(await contents(owner)) == 1
 
 
 async def test_an_entry_cannot_lead_out_of_the_spool_or_to_a_device(
@@ -376,7 +386,7 @@ async def test_an_entry_cannot_lead_out_of_the_spool_or_to_a_device(
 ) -> None:
     leave(home, transcript)
     (entry,) = (home.root / "spool").glob("*.json")
-    outside = {**json.loads(entry.read_text()), "path": "/dev/zero", "held": "../tokens.json"}
+    outside = {**spool.read_entry(str(entry)), "path": "/dev/zero", "held": "../tokens.json"}
     entry.write_text(json.dumps(outside))
     await arrivals.drain()
     assert home.tokens_file.exists()

@@ -1,5 +1,6 @@
 """The spool: written by hooks that may be killed at any moment, and bounded."""
 
+import contextlib
 import json
 import os
 import resource
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,92 @@ def test_a_hook_killed_at_any_step_loses_nothing(
     assert left(home) == arrivals
     assert any(one.transcript for one in arrivals)
     assert not [file for file in names(home) if file.startswith(".")]
+
+
+@pytest.mark.parametrize("damage", [b"{", b"", b"\xff\xfe", None])
+def test_an_entry_with_a_changed_byte_is_damaged_and_its_transcript_stays(
+    home: Home, transcript: Path, damage: bytes | None
+) -> None:
+    run_hook(home, event("SessionEnd", transcript))
+    transcript.unlink()
+    (arrival,) = left(home)
+    changed = arrival.file.read_bytes().replace(b"/shop", b"/shot")
+    arrival.file.write_bytes(changed if damage is None else damage)
+    entries = SpoolEntries(home.root)
+    entries.sweep(utc_now().timestamp() + 1e6)
+    (damaged,) = left(home)
+    assert damaged.told == {}
+    entries.set_aside(damaged, "its entry is damaged")
+    entries.sweep(utc_now().timestamp() + 1e6)
+    (aside,) = entries.set_aside_before()
+    assert aside.held is not None and aside.held.read_text() == '{"type": "user"}\n'
+    assert aside.told["low_trust"]
+    (alert,) = (one for one in shortfalls(home.root, utc_now()) if one.what == "set aside")
+    assert SESSION in alert.words and "mv " in alert.remedy and "rm " in alert.remedy
+
+
+def test_an_entry_of_an_earlier_version_has_no_checksum_and_is_read(
+    home: Home, transcript: Path
+) -> None:
+    run_hook(home, event("SessionEnd", transcript))
+    (arrival,) = left(home)
+    assert "checksum" in json.loads(arrival.file.read_text())
+    arrival.file.write_text(json.dumps(arrival.told))
+    assert left(home)[0].told == arrival.told != {}
+
+
+@pytest.mark.parametrize("step", range(1, 8))
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_setting_aside_that_ends_at_any_step_is_finished_by_the_next(
+    home: Home, transcript: Path, monkeypatch: pytest.MonkeyPatch, step: int, is_damaged: bool
+) -> None:
+    run_hook(home, event("SessionEnd", transcript))
+    transcript.unlink()
+    if is_damaged:
+        left(home)[0].file.write_bytes(b"{")
+    taken = 0
+
+    def ends_before(call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **named: Any) -> Any:
+            nonlocal taken
+            taken += 1
+            if taken == step:
+                raise KeyboardInterrupt
+            return call(*arguments, **named)
+
+        return counted
+
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        for name in ("link", "rename", "replace", "unlink"):
+            patch.setattr(os, name, ends_before(getattr(os, name)))
+        SpoolEntries(home.root).set_aside(left(home)[0], "why")
+    entries = SpoolEntries(home.root)
+    entries.sweep(utc_now().timestamp() + 1e6)
+    for arrival in left(home):
+        entries.set_aside(arrival, "why")
+    entries.sweep(utc_now().timestamp() + 1e6)
+    assert left(home) == []
+    (aside,) = entries.set_aside_before()
+    assert aside.held is not None and aside.held.read_text() == '{"type": "user"}\n'
+
+
+def test_a_transcript_without_an_entry_is_removed_only_where_another_copy_is(
+    home: Home, transcript: Path
+) -> None:
+    for session in ("alone", "stored", "twin"):
+        (home.root / "spool").mkdir(exist_ok=True)
+        os.link(transcript, home.root / "spool" / f"general~{session}~0.held")
+    entries = SpoolEntries(home.root)
+    entries.sweep(utc_now().timestamp() + 1e6)
+    assert names(home) == set()
+    for session in ("alone", "stored"):
+        (home.root / "spool" / f"general~{session}~0.held").write_text("all there is")
+    entries.remember_read({"general~stored": 12})
+    entries.sweep(utc_now().timestamp() + 1e6)
+    (aside,) = entries.set_aside_before()
+    assert aside.session == "alone" and aside.told["why"] == "its entry is missing"
+    assert aside.held is not None and aside.held.read_text() == "all there is"
+    assert names(home) == {"aside", "read"}
 
 
 def test_two_hooks_at_once_leave_what_each_has_to_say(home: Home, transcript: Path) -> None:

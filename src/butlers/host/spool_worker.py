@@ -187,9 +187,9 @@ class SpoolWorker:
             low_trust=of_hooks.low_trust or bool(arrival.told.get("low_trust")),
         )
         transcript = arrival.transcript
+        if not arrival.told:
+            raise _Unstorable("its entry is damaged")
         if transcript is None:
-            if not arrival.told:
-                raise _Unstorable("its entry is damaged")
             if arrival.told.get("held"):
                 raise _Unstorable("its transcript is gone")
             return  # it never had one

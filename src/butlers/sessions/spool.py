@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import stat
+from binascii import crc32
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
@@ -25,6 +26,7 @@ DIRECTORY, ASIDE, REFUSED = "spool", "aside", "refused.jsonl"
 WITHOUT_MEMORY = os.path.join("hooks", "without-memory.jsonl")
 ENTRY, HELD, OPEN = ".json", ".held", "open"
 
+_CHECKSUM = "checksum"
 _PIECE_BYTES = 1024 * 1024
 _COPYING_SECONDS = 300
 _PRIVATE, _PRIVATE_DIRECTORY = 0o600, 0o700
@@ -97,13 +99,21 @@ def fresh() -> str:
 
 
 def read_entry(path: str) -> dict[str, Any]:
-    """Read an entry; {} if it cannot be read."""
+    """Read an entry; {} if it cannot be read or is damaged."""
     try:
         with open(path, encoding="utf-8") as file:
             entry = json.load(file)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
-    return entry if isinstance(entry, dict) else {}
+    if not isinstance(entry, dict):
+        return {}
+    # Entries of earlier versions have no checksum.
+    checksum = entry.pop(_CHECKSUM, None)
+    return entry if checksum in (None, _checksum(entry)) else {}
+
+
+def _checksum(entry: dict[str, Any]) -> int:
+    return crc32(json.dumps(entry).encode())
 
 
 def note(file: str, entry: dict[str, Any]) -> None:
@@ -170,7 +180,7 @@ def copy_whole(entry: dict[str, Any], copy: IO[bytes]) -> None:
 def write_entry(spool: str, name: str, entry: dict[str, Any], *, lasting: bool = False) -> None:
     """Write an entry atomically; if lasting, it is on the disk when this returns."""
     with _draft_of(os.path.join(spool, name), lasting=lasting) as draft:
-        draft.write(json.dumps(entry).encode())
+        draft.write(json.dumps({**entry, _CHECKSUM: _checksum(entry)}).encode())
     if lasting:
         directory = os.open(spool, os.O_RDONLY)
         try:

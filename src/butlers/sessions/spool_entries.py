@@ -119,23 +119,53 @@ class SpoolEntries:
             held.unlink(missing_ok=True)
 
     def set_aside(self, arrival: Arrival, why: str) -> None:
-        """Move an entry out of the way; moved back into the spool, it is tried again."""
+        """Move an entry and its transcript out of the way; moved back, they are tried again."""
         self._aside.mkdir(mode=0o700, exist_ok=True)
         name = spool.entry_name(arrival.butler, arrival.session, arrival.mark)
-        if arrival.held is not None:
-            arrival.held.rename(self._aside / arrival.held.name)
-        if not arrival.told:  # damaged, but may still be of use
-            os.link(arrival.file, self._aside / f"{name}.damaged")
-        replace_file(self._aside / name, json.dumps({**arrival.told, "why": why}))
+        told, held = arrival.told, [file for file in (arrival.held,) if file]
+        if not told:  # damaged, but may still be of use
+            with suppress(FileExistsError):
+                os.link(arrival.file, self._aside / f"{name}.damaged")
+            held = self._transcripts_of(arrival.key)
+            told = _recovered(held)
+        # Written there first and removed here last, so that the next process can finish this.
+        replace_file(self._aside / name, json.dumps({**told, "why": why}))
+        for file in held:
+            file.rename(self._aside / file.name)
         arrival.file.unlink()
 
+    def _transcripts_of(self, key: str) -> list[Path]:
+        """List a session's transcripts that no readable entry names."""
+        named = {entry.told.get("held") for entry in _entries(self._spool)}
+        files = [
+            *self._spool.glob(f"{key}~*{spool.HELD}"),
+            *self._aside.glob(f"{key}~*{spool.HELD}"),
+        ]
+        return [file for file in files if file.name not in named]
+
     def sweep(self, now: float) -> None:
-        """Remove the unfinished files of hooks that were killed."""
-        held = {entry.held for entry in _entries(self._spool)}
+        """Remove what killed hooks left unfinished; set aside what may be the only copy."""
+        entries, read = list(_entries(self._spool)), self.read_before()
+        named = {entry.told.get("held") for entry in entries}
+        damaged = {entry.key for entry in entries if not entry.told}
         for file in self._spool.iterdir() if self._spool.exists() else ():
-            half_done = file.name.startswith(".") or spool.HELD in file.name
-            if half_done and file not in held and file.lstat().st_ctime + STALE_SECONDS < now:
+            is_held, key = file.name.endswith(spool.HELD), file.name.rpartition("~")[0]
+            if not (is_held or file.name.startswith(".")) or file.name in named or key in damaged:
+                continue
+            status = file.lstat()
+            if status.st_ctime + STALE_SECONDS >= now:
+                continue
+            if is_held and status.st_nlink == 1 and abs(read.get(key, 0)) < status.st_size:
+                self._set_aside_alone(file)
+            else:
                 file.unlink()
+
+    def _set_aside_alone(self, held: Path) -> None:
+        """Set aside a transcript without an entry."""
+        self._aside.mkdir(mode=0o700, exist_ok=True)
+        told = {**_recovered([held]), "why": "its entry is missing"}
+        replace_file(self._aside / f"{held.stem}{spool.ENTRY}", json.dumps(told))
+        held.rename(self._aside / held.name)
 
     def read_before(self) -> dict[str, int]:
         """Return how many bytes of each session were read; it only saves reading them again.
@@ -154,6 +184,12 @@ class SpoolEntries:
     def set_aside_before(self) -> list[Arrival]:
         """List the entries that were set aside."""
         return list(_entries(self._aside))
+
+
+def _recovered(held: list[Path]) -> dict[str, Any]:
+    """Return what stands for a lost entry: the longest transcript; nobody knows whose it was."""
+    longest = max(held, key=lambda file: file.stat().st_size, default=None)
+    return {"held": longest.name if longest else "", "low_trust": True}
 
 
 def chunks(lines: Iterable[str]) -> Iterator[str]:
@@ -235,7 +271,9 @@ def _set_aside(entries: list[Arrival], directory: Path) -> Shortfall:
     causes = [f"{entry.session} of {entry.butler}: {entry.told.get('why')}" for entry in entries]
     causes[_SHOWN_ASIDE:] = ["…"] if len(causes) > _SHOWN_ASIDE else []
     words = f"{_sessions(entries)} ({'; '.join(causes)})"
-    remedy = f"fix the cause and move their files from {directory / spool.ASIDE} to {directory}"
+    aside = directory / spool.ASIDE
+    remedy = f"nothing deletes them; fix the cause and try again: mv {aside}/*SESSION* {directory}"
+    remedy += f"; or discard: rm {aside}/*SESSION*"
     return Shortfall("set aside", len(entries), words, remedy)
 
 
