@@ -64,6 +64,27 @@ async def test_in_a_batch_partly_wrong_only_what_was_dealt_with_is_done(memory, 
 
 
 @pytest.mark.contract("L28")
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"new_rules": [{"content": "Check the mail of Ann before lunch"}]},
+        {"new_facts": [fact("user", "likes", "the mail of Ann before lunch")]},
+    ],
+    ids=["rule", "fact"],
+)
+async def test_an_entry_without_sources_deals_with_no_episode_that_only_shares_a_word(
+    memory, lineage, owner, entry
+):
+    for text in ("Check the mail of Ann before lunch", "Bob reads mail before bed, Ann too"):
+        await tell(memory, lineage, text)
+    wrong = fact("Bob", "reads", "comics", source_episode_ids=[2])
+    said = answer(**{**entry, "new_facts": [*entry.get("new_facts", ()), wrong]})
+    report = await run_consolidation(memory, ScriptedModel(said), lineage)
+    assert len(report.errors) == 1
+    assert await statuses(owner) == ["consolidated", "failed"]
+
+
+@pytest.mark.contract("L28")
 @pytest.mark.parametrize("nothing", ["{}", answer(), '{"new_facts": []}'])
 async def test_a_valid_answer_of_nothing_is_an_answer(memory, lineage, owner, nothing):
     for text in ("small talk", "weather"):

@@ -31,7 +31,7 @@ _SPOKEN_TO_THE_READER = re.compile(
     r"|known_facts|known_rules|confirm all|</?episodes?\b"
 )
 # A rule says what to do, seldom in the words of the episode.
-_RULE_SHARE = 0.5
+RULE_SHARE = 0.5
 _SHORTEST_ECHO = 3
 _SHARED = 0.7
 _LEAST_PREFIX = 4
@@ -107,7 +107,7 @@ def check_statement(
     """Refuse a fact that is a secret, repeats the instructions, or is not in the evidence."""
     _check_secret(content, predicate, f"{subject} {predicate} {content}")
     _check_echo(content, instructions)
-    if folded(subject) != "user" and not evidence.names(subject):
+    if not _names(evidence, subject):
         raise Refused("subject: is not in the episodes that it cites")
     _check_words(evidence, content)
 
@@ -116,13 +116,22 @@ def check_rule(evidence: Evidence, content: str, instructions: str) -> None:
     """Refuse a rule that is a secret, repeats the instructions, or is not in the evidence."""
     _check_secret(content, "", content)
     _check_echo(content, instructions)
-    _check_words(evidence, content, _RULE_SHARE)
+    _check_words(evidence, content, RULE_SHARE)
+
+
+def states(evidence: Evidence, content: str, subject: str, share: float) -> bool:
+    """Whether the evidence would let a statement pass whose words it has to this share."""
+    return _names(evidence, subject) and evidence.holds(content, share)
 
 
 def supports(evidence: Evidence, content: str, subject: str = "") -> bool:
     """Whether the evidence repeats something of what is known."""
     words = set(telling(content)) - set(_spelt(subject))
     return evidence.names(subject) and any(map(evidence.says, words))
+
+
+def _names(evidence: Evidence, subject: str) -> bool:
+    return folded(subject) == "user" or evidence.names(subject)
 
 
 def _check_words(evidence: Evidence, content: str, share: float = 1.0) -> None:

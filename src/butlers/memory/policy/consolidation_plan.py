@@ -15,9 +15,11 @@ from butlers.memory.policy import naming
 from butlers.memory.policy.confidence import INFERRED_CONFIDENCE
 from butlers.memory.policy.consolidation import EpisodeToRead, KnownEntity, KnownFact, KnownMemories
 from butlers.memory.policy.consolidation_guards import (
+    RULE_SHARE,
     Evidence,
     check_rule,
     check_statement,
+    states,
     supports,
 )
 from butlers.memory.policy.consolidation_parser import (
@@ -113,11 +115,14 @@ class EpisodeBatch:
         fitting = [each for each in self._each if supports(each, content, subject)]
         return tuple(evidence.episodes[0].id for evidence in fitting)
 
-    def cited(self, named: Sequence[UUID], content: str, subject: str = "") -> tuple[UUID, ...]:
-        """Return the episodes that an entry names, or else those that say something of it."""
+    def cited(
+        self, named: Sequence[UUID], content: str, subject: str = "", share: float = 1.0
+    ) -> tuple[UUID, ...]:
+        """Return the episodes that an entry names, or else those that each by itself say it."""
         if set(named) & set(self.episode_ids):
             return self.sources(named)
-        return self.supporting(content, subject) or self.episode_ids
+        stating = (each for each in self._each if states(each, content, subject, share))
+        return tuple(evidence.episodes[0].id for evidence in stating)
 
     def idempotency_key(self, kind: str, *words: str) -> str:
         """Return the key of an action: equal for the same words, in any case, of these episodes."""
@@ -217,7 +222,7 @@ class _Planner:
             idempotency_key=self.batch.idempotency_key("new_rule", entry.content),
             origin=Origin.INFERRED,
         )
-        cited = self.batch.cited(entry.sources, entry.content)
+        cited = self.batch.cited(entry.sources, entry.content, share=RULE_SHARE)
         return StoreRule(label, checked_new(new, self.settings), sources, cited)
 
     def confirmation(self, memory_id: UUID, label: str) -> ConfirmMemory:
