@@ -36,6 +36,12 @@ _CANNOT_USE = (
     asyncpg.InvalidCatalogNameError,
 )
 
+# The statement that was refused tells a reader nothing.
+_READ_ONLY = (
+    "the database takes no writes: the server is a standby, or default_transaction_read_only is on "
+    "for it; name the primary in database.url, or switch that setting off"
+)
+
 # Another transaction was quicker.
 _TAKEN = (
     asyncpg.LockNotAvailableError,
@@ -80,9 +86,7 @@ def translated_errors() -> Iterator[None]:
     except (*GONE, asyncpg.InternalServerError) as error:
         if not is_gone(error):
             raise
-        is_leaving = isinstance(error, asyncpg.OperatorInterventionError)
-        problem = "cannot serve now" if is_leaving else "does not answer"
-        raise Away(f"the database {problem}: {brief(error)}") from error
+        raise Away(_absence(error)) from error
     except (asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError) as error:
         raise Unavailable(f"the database cannot serve now: {brief(error)}") from error
 
@@ -104,6 +108,14 @@ def brief(error: BaseException) -> str:
         return "the connection had ended"
     lines = str(error).splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def _absence(error: BaseException) -> str:
+    if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+        return _READ_ONLY
+    is_leaving = isinstance(error, asyncpg.OperatorInterventionError)
+    problem = "cannot serve now" if is_leaving else "does not answer"
+    return f"the database {problem}: {brief(error)}"
 
 
 def _conflict(error: BaseException) -> str:
