@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from butlers import __version__
 from butlers.errors import SettingsError
+from butlers.host.home import Home
 from butlers.settings.files import load_house
 
 
@@ -146,6 +148,29 @@ def test_a_fleet_that_cannot_be_is_refused_by_its_key(tmp_path, remotes, fault):
     with pytest.raises(SettingsError) as refusal:
         house(tmp_path)
     assert fault in str(refusal.value)
+
+
+@pytest.mark.parametrize("place", ["home", "butler"])
+def test_a_home_of_a_newer_version_says_that_it_needs_a_newer_butlers(tmp_path, place):
+    """Not only that a key is unknown, which reads like a slip of the pen."""
+    (tmp_path / "butlers.toml").write_text("[later]\non = true\n" if place == "home" else "")
+    butler_file(tmp_path, "alfred", "[later]\non = true\n" if place == "butler" else "")
+    needs = f"{tmp_path}: was last used by butlers 9.1.0, and this is butlers {__version__}; "
+    for written, is_newer in (("9.1.0\n", True), ("0.0.9", False), ("what", False)):
+        (tmp_path / "version").write_text(written)
+        with pytest.raises(SettingsError, match="later: found an unknown key") as refusal:
+            house(tmp_path)
+        assert str(refusal.value).startswith(needs + "install 9.1.0 or newer") is is_newer
+
+
+def test_a_home_remembers_the_newest_version_that_used_it(tmp_path):
+    home = Home(tmp_path / "home")
+    for _ in range(2):
+        home.create()
+        assert home.version_file.read_text() == f"{__version__}\n"
+    home.version_file.write_text("9.1.0\n")
+    home.create()
+    assert home.version_file.read_text() == "9.1.0\n"
 
 
 def test_a_butler_file_has_no_fleet(tmp_path):

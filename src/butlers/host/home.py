@@ -14,6 +14,7 @@ from butlers.settings.files import load_butler
 from butlers.settings.first_files import butler_toml, home_toml
 from butlers.settings.names import validate_name
 from butlers.settings.sections import ButlerSettings
+from butlers.settings.version import VERSION_FILE, note_version
 
 FIRST_BUTLER = "general"
 _PRIVATE_DIRECTORY = 0o700
@@ -44,6 +45,8 @@ class Home:
 
     butlers_directory = _PathInHome("butlers")
     settings_file = _PathInHome("butlers.toml")
+    version_file = _PathInHome(VERSION_FILE)
+    """The newest version of butlers that used the home."""
     database_directory = _PathInHome("postgres")
     tokens_file = _PathInHome("tokens.json")
     invitations_directory = _PathInHome("invitations")
@@ -127,6 +130,8 @@ class Home:
             _make_directory(directory)
         with contextlib.suppress(FileExistsError):
             _create_file(self.settings_file, home_toml())
+        with contextlib.suppress(OSError):
+            note_version(self.root)
 
     def create_butler(self, name: str, description: str = "") -> Path:
         """Write the settings file of a new butler; Conflict if there is one already."""

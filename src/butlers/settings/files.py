@@ -22,6 +22,7 @@ from butlers.settings.sections import (
     ServerSection,
     SessionsSection,
 )
+from butlers.settings.version import newer_version
 
 Settings = TypeVar("Settings", bound=BaseModel)
 Document = dict[str, Any]
@@ -142,7 +143,7 @@ def _validate(file: Path, model: type[Settings], document: Document) -> Settings
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        raise SettingsError(fault_lines(file, model, error)) from None
+        raise SettingsError([*newer_version(file), *fault_lines(file, model, error)]) from None
 
 
 def _raise_any(faults: Sequence[str]) -> None:
