@@ -1,6 +1,9 @@
 """The Python API: the flows under the names a program uses."""
 
+import asyncio
 import inspect
+import os
+import signal
 import subprocess
 import sys
 import uuid
@@ -10,6 +13,7 @@ import structlog
 
 import butlers
 from butlers import ButlerMemory, Conflict, InvalidInput, NotFound, open_memory
+from butlers.db.embedded.liveness import read_pid_file
 from butlers.memory.model import Lineage
 from interfaces.daemons import ENVIRONMENT, temporary_home, up
 
@@ -255,3 +259,19 @@ async def test_a_home_is_opened_beside_the_daemon_that_serves_it(capfd):
                 pass
     said = capfd.readouterr()
     assert (said.out, said.err) == ("", "")
+
+
+@pytest.mark.slow
+async def test_a_program_gets_its_database_back_after_the_server_was_killed():
+    with temporary_home() as home:
+        async with open_memory(home=home.root) as memory:
+            before = await memory.store_fact("Ann", "likes", "tea")
+            server = read_pid_file(home.database_directory / "data")
+            os.kill(server.pid, signal.SIGKILL)
+            async with asyncio.timeout(30):
+                while (now := read_pid_file(home.database_directory / "data")) is None or (
+                    now.pid == server.pid
+                ):
+                    await asyncio.sleep(0.1)
+            assert (await memory.get(before.id))["content"] == "tea"
+            assert (await memory.store_fact("Ann", "likes", "rum")).superseded_id == before.id

@@ -73,10 +73,14 @@ async def started(butler: Butler) -> ButlersError | None:
 
 @asynccontextmanager
 async def opened_butler(home: Home, name: str) -> AsyncIterator[Butler]:
-    """Start a butler in this process; others may use the same home meanwhile."""
-    async with hosted(home, [butler_settings(home, name)]) as (_, [butler]):
+    """Start a butler in this process; others may use the same home meanwhile.
+
+    An embedded server that dies is started again.
+    """
+    async with hosted(home, [butler_settings(home, name)]) as (server, [butler]):
         await butler.start()
-        yield butler
+        async with server.kept_alive():
+            yield butler
 
 
 @asynccontextmanager
