@@ -69,6 +69,8 @@ async def test_a_store_that_is_taken_along_is_the_same_bytes_again(
     ]
     assert [row for kind, row in after if kind == "event"] == events[::-1]
     assert await differences(owner) == []
+    for table in ("episodes", "facts", "rules"):
+        assert not await owner.fetchval(f"select count(*) from {table} where embedding is null")
     found = await recall.recall(memory, CandidateQuery("what does Bob drink"), 1, lineage)
     assert [one.row["content"] for one in found] == ["tea"]
 

@@ -10,6 +10,7 @@ from butlers.errors import Conflict, InvalidInput, NotFound, Unavailable
 from butlers.memory.flows import candidates, feedback, recall, reembed, remember, vectors
 from butlers.memory.flows.candidates import CandidateQuery
 from butlers.memory.flows.lifecycle import episode_retention
+from butlers.memory.flows.portable import embed_brought
 from butlers.memory.flows.reembed import (
     discard_previous,
     finish_reembedding,
@@ -165,10 +166,20 @@ async def test_the_two_models_really_differ():
     assert by(ONE) != {text: pytest.approx(near, abs=1e-3) for text, near in by(TWO).items()}
 
 
+async def test_an_import_leaves_the_vectors_to_go_back_to(filled, lineage, owner):
+    await start_reembedding(filled, TWO, lineage)
+    await finish_reembedding(filled, lineage)
+    before = await owner.fetchval("select count(*) from facts where embedding is not null")
+    await embed_brought(filled, lineage, vectors.ignore_progress)
+    assert await owner.fetchval("select count(*) from fact_vectors") == before
+    await revert_reembedding(filled, lineage)
+    assert await nearness(filled, lineage) == by(ONE)
+
+
 @pytest.mark.contract("R31.2")
 async def test_whoever_searches_meanwhile_sees_one_model_or_the_other(filled, lineage, monkeypatch):
     monkeypatch.setattr(vectors, "BATCH", 1)
-    monkeypatch.setattr(reembed, "SETTLED", 1)
+    monkeypatch.setattr(vectors, "SETTLED", 1)
     seen, over = [], False
 
     async def keep_searching():

@@ -10,7 +10,7 @@ from butlers.db.driver_errors import translated_errors
 from butlers.db.postgres import Transaction
 from butlers.errors import ButlersError, Conflict, IntegrityViolation, InvalidInput
 from butlers.kernel.text import prepared, preprocess_text
-from butlers.memory.flows.vectors import OnProgress, embed_missing, vector_job
+from butlers.memory.flows.vectors import OnProgress, embed_missing, move_into_rows, vector_job
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, VersionState
 from butlers.memory.store import embeddings, rows
@@ -77,7 +77,9 @@ async def embed_brought(memory: Memory, lineage: Lineage, on_progress: OnProgres
         versions = await embeddings.find_versions(tx)
     for version in versions:
         if version.state is VersionState.CURRENT:
-            return await embed_missing(vector_job(memory, lineage, version, on_progress))
+            made = await embed_missing(vector_job(memory, lineage, version, on_progress))
+            await move_into_rows(memory, version, lineage, only_empty=True)
+            return made
     return 0
 
 

@@ -22,6 +22,7 @@ from butlers.memory.flows.vectors import (
     embed_few,
     embed_missing,
     ignore_progress,
+    move_into_rows,
     refuse_if_changed,
     vector_job,
 )
@@ -32,8 +33,6 @@ from butlers.memory.store.embeddings import Counts, ModelVersion
 
 LAST_FEW = 16
 """Memories of each kind that may be embedded while writers wait for the switch."""
-SETTLED = 500
-"""Vectors moved into the rows of their memories in one transaction."""
 _TRIES = 20
 _PAUSE_SECONDS = 0.05
 
@@ -137,7 +136,7 @@ async def discard_previous(memory: Memory, lineage: Lineage) -> int:
     if current is None:
         return 0
     await embed_missing(vector_job(memory, lineage, current, ignore_progress))
-    settled = await _move_into_rows(memory, current, lineage)
+    settled = await move_into_rows(memory, current, lineage)
     async with memory.transaction(lineage) as tx:
         await embeddings.hold(tx)
         await embeddings.leave(tx, was=VersionState.PREVIOUS, state=VersionState.ASIDE)
@@ -251,14 +250,3 @@ async def _cancel(memory: Memory, building: ModelVersion, lineage: Lineage) -> R
         await embeddings.enter(tx, id=building.id, state=VersionState.ASIDE)
         await embeddings.drop_vectors(tx, version_id=building.id)
     return ReembedReport(building.id, 0, current=False)
-
-
-async def _move_into_rows(memory: Memory, current: ModelVersion, lineage: Lineage) -> int:
-    total = 0
-    for kind in MemoryType:
-        moved = 1
-        while moved:
-            async with memory.transaction(lineage) as tx:
-                moved = await embeddings.move_vectors_home(tx, kind, current.id, SETTLED)
-            total += moved
-    return total

@@ -14,6 +14,8 @@ from butlers.memory.store.embeddings import ModelVersion, Wording
 
 BATCH = 64
 """Memories embedded at a time."""
+SETTLED = 500
+"""Vectors moved into the rows of their memories in one transaction."""
 
 OnProgress = Callable[[int, int], None]
 """Called with the number of memories that have a vector of the version, and of all memories."""
@@ -79,6 +81,25 @@ async def embed_few(job: VectorJob, tx: Transaction, kind: MemoryType, few: list
         return 0
     vectors, now = await _embed(job, few), job.memory.now()
     return await embeddings.keep_vectors(tx, kind, job.version.id, vectors, now)
+
+
+async def move_into_rows(
+    memory: Memory, version: ModelVersion, lineage: Lineage, *, only_empty: bool = False
+) -> int:
+    """Move the vectors of a version into the rows of their memories; return how many.
+
+    `only_empty`: of memories whose row has no vector.
+    """
+    total = 0
+    for kind in MemoryType:
+        moved = 1
+        while moved:
+            async with memory.transaction(lineage) as tx:
+                moved = await embeddings.move_vectors_home(
+                    tx, kind, version.id, SETTLED, only_empty=only_empty
+                )
+            total += moved
+    return total
 
 
 async def _batch_after(job: VectorJob, kind: MemoryType, after: UUID) -> list[Wording]:

@@ -124,9 +124,11 @@ async def keep_vectors(
     return await _KEEP[kind](tx, version_id=version_id, ids=ids, now=now, **kept)
 
 
-async def move_vectors_home(tx: Transaction, kind: MemoryType, version_id: UUID, limit: int) -> int:
+async def move_vectors_home(
+    tx: Transaction, kind: MemoryType, version_id: UUID, limit: int, *, only_empty: bool
+) -> int:
     """Move vectors of a version into the rows of their memories; return how many."""
-    return await _SETTLE[kind](tx, version_id=version_id, limit=limit)
+    return await _SETTLE[kind](tx, version_id=version_id, limit=limit, only_empty=only_empty)
 
 
 async def drop_vectors(tx: Transaction, version_id: UUID) -> None:

@@ -100,12 +100,14 @@ where m.tenant_id = :tenant_id and m.id = any(:held)
 on conflict do nothing
 
 -- settle_{kind}s --
--- Move vectors of a version into the rows of their memories, replacing what is there.
+-- Move vectors of a version into the rows of their memories, replacing what is there unless only
+-- rows without a vector are meant.
 with held as (
   select {kind}s.id, v.embedding
   from {kind}_vectors v
   join {kind}s on {kind}s.tenant_id = v.tenant_id and {kind}s.id = v.{kind}_id
   where v.tenant_id = :tenant_id and v.embedding_version_id = :version_id
+    and ({kind}s.embedding_version_id is null or not :only_empty)
   order by {kind}s.id
   limit :limit
   for no key update of {kind}s skip locked
