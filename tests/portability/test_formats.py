@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import sqlite3
 import zipfile
+from contextlib import closing
 
 import pytest
 
@@ -10,9 +12,11 @@ from butlers.errors import InvalidInput
 from butlers.memory.model import NewEpisode, NewFact, NewRule
 from butlers.portability import documents, pam
 from butlers.portability.conversations import Unreadable, read
-from butlers.portability.foreign import READERS
 from butlers.portability.formats import recognised
+from butlers.portability.items import Source, read_items
 from butlers.portability.native import check_lines, read_rows
+from butlers.portability.readers import READERS
+from butlers.sessions.privacy import ANY_SESSION
 
 CLAUDE_MD = """\
 The API is written in Go.
@@ -77,6 +81,18 @@ def test_what_is_no_conversation_says_so(source, told):
         read(source, told)
 
 
+def read_all(tmp_path, format, told, name="a.json"):
+    """Every item of a file with this content, as an import reads it."""
+    file = tmp_path / name
+    file.write_bytes(told if isinstance(told, bytes) else json.dumps(told).encode())
+    source = Source(file, format, "general", ANY_SESSION)
+    return list(read_items(READERS[format](source), source))
+
+
+def contents(found):
+    return [content for _, content in found]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -85,29 +101,200 @@ def test_what_is_no_conversation_says_so(source, told):
         {"mapping": {"a": {"parent": ["x"], "children": []}}},
     ],
 )
-def test_a_malformed_conversation_is_unreadable_and_no_traceback(wrong):
+def test_a_malformed_conversation_is_skipped_and_no_traceback(tmp_path, wrong):
     whole = {"id": "1", "mapping": {"a": node("user", "Hello", None)}}
-    assert read("chatgpt", whole).said.said
-    with pytest.raises(Unreadable, match="it is malformed"):
-        read("chatgpt", whole | wrong)
+    before, fault, after = contents(read_all(tmp_path, "chatgpt", [whole, whole | wrong, whole]))
+    assert before.said.said and after.said.said
+    assert fault.startswith("it is malformed")
 
 
 def test_memories_of_mem0_keep_their_ids_whole_and_need_none(tmp_path):
     def facts(*rows):
-        return list(READERS["mem0"](tmp_path, {"a": list(rows)}, "general"))
+        return contents(read_all(tmp_path, "mem0", list(rows)))
 
     ids = [f"0190a3c4-7e1{number}-7000-8000-000000000000" for number in range(3)]
     found = facts(*({"id": id, "memory": f"fact of {id}"} for id in ids))
     assert len({(one.subject, one.predicate) for one in found}) == 3
     assert all(id in one.predicate for id, one in zip(ids, found, strict=True))
+    assert [one.idempotency_key for one in found] == [f"import:mem0:{id}" for id in ids]
     long = facts({"id": "x" * 300 + "1", "memory": "a"}, {"id": "x" * 300 + "2", "memory": "b"})
-    assert len({one.predicate for one in long}) == 2
+    assert len({one.predicate for one in long}) == len({one.idempotency_key for one in long}) == 2
     assert all(len(one.predicate) <= 100 for one in long)
     # Two files without ids: what is in both is one, and nothing else is dropped.
     first, second = facts({"memory": "Likes tea"}), facts({"memory": "Has a dog"})
     assert first[0].idempotency_key != second[0].idempotency_key
     assert first[0].predicate != second[0].predicate
     assert facts({"memory": "Likes tea"})[0].idempotency_key == first[0].idempotency_key
+
+
+ODD = [7, None, [], {}, "text", {"memory": {}}, {"text": 7}, {"content": [1]}, {"type": []}]
+# A file of each format with one whole item and one more.
+WITH = {
+    "pam": lambda odd: {"schema": pam.SCHEMA, "memories": [{"content": "A"}, odd]},
+    "mem0": lambda odd: [{"memory": "A"}, odd],
+    "chatgpt": lambda odd: [{"id": "1", "mapping": {"a": node("user", "A", None)}}, odd],
+    "claude": lambda odd: [{"uuid": "1", "chat_messages": [{"sender": "human", "text": "A"}]}, odd],
+    "hindsight": lambda odd: {"id": "1", "original_text": "A", "facts": [odd]},
+    "mcp-memory": lambda odd: b"".join(
+        json.dumps(row).encode() + b"\n"
+        for row in ({"type": "entity", "name": "A", "entityType": "b", "observations": []}, odd)
+    ),
+}
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+@pytest.mark.parametrize("format", WITH)
+def test_one_odd_item_of_any_format_costs_that_item_alone(tmp_path, format, odd):
+    first, *rest = contents(read_all(tmp_path, format, WITH[format](odd)))
+    assert not isinstance(first, str)
+    assert rest and all(isinstance(one, str) and one for one in rest)
+
+
+def test_the_memory_of_the_mcp_reference_server_is_facts_of_its_entities(tmp_path):
+    lines = (
+        b'{"type":"entity","name":"Ida","entityType":"person","observations":["Speaks Danish",'
+        b'"Was born in Ribe"]}\n'
+        b"{broken\n\n"
+        b'{"type":"relation","from":"Ida","to":"Acme","relationType":"works_at"}\n'
+        b'{"type":"relation","from":"Ida","to":"Borg","relationType":"works_at"}\n'
+    )
+    found = read_all(tmp_path, "mcp-memory", lines, "memory.jsonl")
+    assert [place for place, _ in found] == ["line 1"] * 3 + ["line 2", "line 4", "line 5"]
+    kind, danish, born, broken, acme, borg = contents(found)
+    assert (kind.subject, kind.predicate, kind.content) == ("Ida", "is a", "person")
+    assert (danish.content, danish.tags, danish.origin) == (
+        "Speaks Danish",
+        ("person",),
+        "inferred",
+    )
+    assert broken.startswith("it is malformed")
+    # None of them takes another's place: each has a predicate of its own.
+    assert len({one.predicate for one in (kind, danish, born, acme, borg)}) == 5
+    assert acme.content == "Ida works_at Acme"
+    assert recognised(tmp_path / "memory.jsonl") == "mcp-memory"
+
+
+# The tables as claude-mem makes them, with the columns that are read here.
+CLAUDE_MEM = """
+create table observations (id integer primary key, memory_session_id text, project text, text text,
+  type text, title text, subtitle text, facts text, narrative text, created_at text);
+create table session_summaries (id integer primary key, memory_session_id text, project text,
+  request text, investigated text, learned text, completed text, next_steps text, notes text,
+  created_at text);
+create table directives (id integer primary key, project text, content text, status text,
+  created_at text);
+insert into observations values
+  (1, 's', 'shop', null, 'decision', 'Use WAL', null, '["It is faster"]', 'Readers never wait.',
+   '2026-01-05T10:00:00.000Z'),
+  (2, 's', 'shop', null, 'bugfix', 'Broken', null, '{', null, null),
+  (3, 's', 'shop', null, 'bugfix', null, null, null, null, null);
+insert into session_summaries values (1, 's', 'shop', 'Make it fast', null, 'WAL helps', null,
+  'Measure', null, '2026-01-05T11:00:00.000Z');
+insert into directives values (1, null, 'Answer briefly', 'active', null),
+  (2, null, 'Answer at length', 'archived', null);
+"""
+
+
+def test_the_database_of_claude_mem_is_read_and_not_changed(tmp_path):
+    file = tmp_path / "claude-mem.db"
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript(CLAUDE_MEM)
+    before = file.read_bytes()
+    assert recognised(file) == "claude-mem"
+    found = dict(read_all(tmp_path, "claude-mem", before, file.name))
+    assert file.read_bytes() == before
+    assert found["observations 1"].content == "Use WAL\nReaders never wait.\n- It is faster"
+    assert found["observations 1"].metadata["project"] == "shop"
+    assert found["observations 1"].said_at.isoformat() == "2026-01-05T10:00:00+00:00"
+    assert found["observations 2"].startswith("it is malformed")
+    assert found["observations 3"] == "it says nothing"
+    summary = found["session_summaries 1"].content
+    assert summary == "request: Make it fast\nlearned: WAL helps\nnext steps: Measure"
+    assert isinstance(found["directives 1"], NewRule)
+    assert found["directives 2"] == "it is archived"
+    # Ids are numbers that begin at 1 in each database, so they do not say what is known.
+    other = before.replace(b"Readers never wait.", b"Writers never wait.")
+    again = dict(read_all(tmp_path, "claude-mem", other, file.name))
+    assert again["observations 1"].idempotency_key != found["observations 1"].idempotency_key
+    assert again["directives 1"].idempotency_key == found["directives 1"].idempotency_key
+    with closing(sqlite3.connect(tmp_path / "other.db")) as database:
+        database.execute("create table poems (id integer)")
+    with pytest.raises(InvalidInput, match="found no observations"):
+        read_all(tmp_path, "claude-mem", (tmp_path / "other.db").read_bytes())
+
+
+NOTE_OF_BASIC_MEMORY = b"""\
+---
+title: "Coffee"
+tags: [brewing]
+permalink: drinks/coffee
+---
+# Coffee
+Notes on brewing.
+
+## Observations
+- [method] Pour over is clearer #brewing #filter (from a course)
+- [method] Press is rounder
+- [ ] Buy beans
+- [a link](https://example.org)
+
+## Relations
+- requires [[Grinder]]
+- [[Tea]]
+- We met [[Ida]] there
+"""
+
+
+def test_a_note_of_basic_memory_is_facts_and_what_else_it_says(tmp_path):
+    found = contents(read_all(tmp_path, "markdown", NOTE_OF_BASIC_MEMORY, "coffee.md"))
+    facts = [one for one in found if isinstance(one, NewFact)]
+    assert [(one.predicate.split()[0], one.content) for one in facts] == [
+        ("method", "Pour over is clearer #brewing #filter"), ("method", "Press is rounder"),
+        ("requires", "Coffee requires Grinder"), ("relates_to", "Coffee relates_to Tea"),
+    ]  # fmt: skip
+    assert facts[0].tags == ("brewing", "filter")
+    assert facts[0].metadata["context"] == "from a course"
+    assert facts[0].metadata["permalink"] == "drinks/coffee"
+    assert len({one.predicate for one in facts}) == 4
+    assert {one.subject for one in facts} == {"Coffee"}
+    assert {one.origin for one in found} == {"document"}
+    rest = "".join(one.content for one in found if isinstance(one, NewEpisode))
+    for text in ("Notes on brewing.", "Buy beans", "[a link]", "We met [[Ida]] there"):
+        assert text in rest
+    assert "permalink" not in rest and "Press" not in rest
+    other = NOTE_OF_BASIC_MEMORY.replace(b"permalink", b"link")
+    plain = contents(read_all(tmp_path, "markdown", other, "coffee.md"))
+    assert not [one for one in plain if isinstance(one, NewFact)]
+
+
+def test_an_archive_of_hindsight_is_its_documents_and_its_facts(tmp_path):
+    fact = {"text": "Ida moved to Ribe", "fact_type": "world", "entities": ["Ida", "Ribe"]}
+    fact |= {"mentioned_at": "2026-01-05T10:00:00+00:00", "tags": ["home"]}
+    document = {"id": "doc/1", "original_text": "Ida: I moved to Ribe.", "facts": [fact, {}]}
+    with zipfile.ZipFile(tmp_path / "bank.zip", "w") as packed:
+        packed.writestr("manifest.json", '{"schema_version": 1, "source_bank_id": "me"}')
+        packed.writestr("documents/000000.json", json.dumps(document))
+        packed.writestr("documents/000001.json", "{")
+        packed.writestr("observations.json", '[{"source_id": "o1", "text": "Ida likes the sea"}]')
+    assert recognised(tmp_path / "bank.zip") == "hindsight"
+    found = read_all(tmp_path, "hindsight", (tmp_path / "bank.zip").read_bytes(), "bank.zip")
+    text, moved, fault, broken, sea = contents(found)
+    assert (text.content, text.origin, text.butler) == (
+        "Ida: I moved to Ribe.",
+        "document",
+        "general",
+    )
+    assert (moved.subject, moved.content, moved.tags) == ("Ida", "Ida moved to Ribe", ("home",))
+    assert moved.said_at.isoformat() == "2026-01-05T10:00:00+00:00"
+    assert fault.startswith("it is malformed") and broken.startswith("found no JSON")
+    assert (sea.subject, sea.idempotency_key) == ("user", "import:hindsight:o1")
+
+
+def test_what_is_private_is_named_as_skipped_and_not_told(tmp_path):
+    rows = [{"memory": "<private>my pin</private>"}, {"memory": "Likes <private>a</private> tea"}]
+    first, second = contents(read_all(tmp_path, "mem0", rows))
+    assert first == "it is private"
+    assert second.content.split() == ["Likes", "tea"]
 
 
 def test_markdown_is_rules_and_what_was_read():
@@ -125,7 +312,7 @@ def test_markdown_is_rules_and_what_was_read():
     assert all(len(one.content) < 7_000 for one in documents.memories("a.md", long, "general", {}))
 
 
-def test_a_memory_of_pam_is_ours_by_its_type():
+def test_a_memory_of_pam_is_ours_by_its_type(tmp_path):
     told = [
         {"id": "1", "type": "instruction", "content": "Be brief"},
         {"id": "2", "type": "context", "content": "We met", "temporal": {"created_at": "x"}},
@@ -135,17 +322,17 @@ def test_a_memory_of_pam_is_ours_by_its_type():
         7,
     ]
     document = {"schema": pam.SCHEMA, "memories": told}
-    rule, episode, fact, old, empty, none = pam.read_pam(document, "general")
+    found = read_all(tmp_path, "pam", document)
+    rule, episode, fact, *skipped = contents(found)
     assert isinstance(rule, NewRule) and isinstance(episode, NewEpisode)
     assert isinstance(fact, NewFact)
     assert (fact.subject, fact.content, fact.tags) == ("user", "Likes tea", ("food",))
-    assert [old, empty, none] == [
-        "memories[3]: it is superseded", "memories[4]: it has no content",
-        "memories[5]: it has no content",
-    ]  # fmt: skip
+    assert {one.origin for one in (rule, episode, fact)} == {"inferred"}
+    assert skipped == ["it is superseded", "it has no content", "it has no content"]
+    assert [place for place, _ in found] == [f"memories[{index}]" for index in range(6)]
     for wrong in ([], {"schema": "other"}, {"schema": pam.SCHEMA, "memories": {}}):
         with pytest.raises(InvalidInput):
-            list(pam.read_pam(wrong, "general"))
+            read_all(tmp_path, "pam", wrong)
 
 
 def test_hashes_of_pam_are_those_of_its_specification():

@@ -28,19 +28,11 @@ class Conversation:
 
 
 class Unreadable(ValueError):
-    """A conversation that cannot be read; the message says why."""
+    """An item that cannot be read or is left out; the message says why."""
 
 
 def read(source: str, exported: Any, rules: PrivacyRules = ANY_SESSION) -> Conversation:
-    """Read a conversation without what is private in it; Unreadable, whatever is wrong with it."""
-    try:
-        return _read(source, exported, rules)
-    except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
-        why = str(error) if isinstance(error, Unreadable) else f"it is malformed ({error})"
-        raise Unreadable(why[:200]) from None
-
-
-def _read(source: str, exported: Any, rules: PrivacyRules) -> Conversation:
+    """Read a conversation of ChatGPT or Claude without what is private in it."""
     if not isinstance(exported, dict):
         raise Unreadable("it is not a JSON object")
     id = str(exported.get("conversation_id") or exported.get("id") or exported.get("uuid") or "")

@@ -51,7 +51,7 @@ def memories(name: str, text: str, butler: str, metadata: dict[str, Any]) -> Ite
         source: dict[str, Any] = {"metadata": about, "origin": Origin.DOCUMENT}
         for rule in _rules(section):
             yield NewRule(rule, source_butler=butler, idempotency_key=_key("rule", rule), **source)
-        for piece in _pieces(section):
+        for piece in pieces(section):
             content = " › ".join(filter(None, (name, heading))) + f"\n\n{piece}"
             key = _key("document", content)
             yield NewEpisode(content, butler, idempotency_key=key, **source)
@@ -92,7 +92,7 @@ def _section(trail: list[tuple[int, str]], lines: list[str]) -> Iterator[tuple[s
         yield " › ".join(heading for _, heading in trail), text
 
 
-def _pieces(text: str) -> Iterator[str]:
+def pieces(text: str) -> Iterator[str]:
     """Divide a text into pieces of whole paragraphs, each short enough for an episode."""
     piece = ""
     for paragraph in re.split(r"\n[ \t]*\n", text):

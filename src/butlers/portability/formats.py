@@ -1,7 +1,8 @@
 """The formats of exports and imports, and how a file's format is recognised."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -9,16 +10,22 @@ from butlers.errors import InvalidInput
 from butlers.host.butler import Butler
 from butlers.llm.envelopes import mapping
 from butlers.memory.model import Lineage
-from butlers.portability import foreign, native, pam
+from butlers.portability import native, pam
+from butlers.portability.foreign import bring_foreign
+from butlers.portability.items import members
 from butlers.portability.native import Imported, OnStep
+from butlers.portability.readers import READERS, is_mcp_memory
 from butlers.sessions.privacy import check_storing
 
 _MARKS = {"mapping": "chatgpt", "chat_messages": "claude", "memory": "mem0"}
-EXPORTS = {"butlers": native.export_lines, "pam": pam.export_pam}
-IMPORTS: Mapping[str, Callable[[Butler, Path, Lineage, OnStep], Awaitable[Imported]]] = {
-    "butlers": native.bring_export,
-    **{format: partial(foreign.bring_foreign, format) for format in foreign.READERS},
+_LONGEST_FIRST = 1024**2
+_FIRST_LINES: Mapping[str, Callable[[bytes], bool]] = {
+    "butlers": native.is_export,
+    "mcp-memory": is_mcp_memory,
+    "claude-mem": lambda first: first.startswith(b"SQLite format 3\0"),
 }
+EXPORTS = {"butlers": native.export_lines, "pam": pam.export_pam}
+IMPORTS = ("butlers", *READERS)
 
 
 def exported(butler: Butler, lineage: Lineage, format: str) -> AsyncIterator[bytes]:
@@ -28,21 +35,30 @@ def exported(butler: Butler, lineage: Lineage, format: str) -> AsyncIterator[byt
     return EXPORTS[format](butler, lineage)
 
 
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """What to import: a file or folder, its format ("": recognised), or only to show it."""
+
+    file: Path
+    format: str = ""
+    dry_run: bool = False
+
+
 async def imported(
     butler: Butler,
-    source: Path,
-    named: str | None,
+    wanted: ImportRequest,
     lineage: Lineage,
     on_step: OnStep = lambda step, done, total: None,
 ) -> Imported:
-    """Import a file or folder, in the format named or recognised; refuse unknown formats."""
-    if not source.exists():
-        raise InvalidInput(f"{source}: there is no such file")
+    """Import a file or folder, or show what each item would become; refuse unknown formats."""
+    if not wanted.file.exists():
+        raise InvalidInput(f"{wanted.file}: there is no such file")
     check_storing(str(butler.home.root))
-    format = named if named is not None else await asyncio.to_thread(recognised, source)
+    format = wanted.format or await asyncio.to_thread(recognised, wanted.file)
     if format not in IMPORTS:
         raise InvalidInput(f"from: found {format!r:.60}; valid are {', '.join(IMPORTS)}")
-    return await IMPORTS[format](butler, source, lineage, on_step)
+    bring = native.bring_export if format == "butlers" else partial(bring_foreign, format)
+    return await bring(butler, wanted.file, lineage, on_step, wanted.dry_run)
 
 
 def recognised(source: Path) -> str:
@@ -50,15 +66,18 @@ def recognised(source: Path) -> str:
     if source.suffix.lower() in (".md", ".markdown"):
         return "markdown"
     if source.is_dir():
-        return "markdown" if not any(source.glob("conversations*.json")) else _by_members(source)
+        has_json = any(source.glob("conversations*.json")) or (source / "manifest.json").exists()
+        return _by_members(source) if has_json else "markdown"
     with source.open("rb") as stream:
-        if native.is_export(stream.read(200)):
-            return "butlers"
-    return _by_members(source)
+        first = stream.readline(_LONGEST_FIRST)
+    matching = (format for format, is_meant in _FIRST_LINES.items() if is_meant(first))
+    return next(matching, "") or _by_members(source)
 
 
 def _by_members(source: Path) -> str:
-    for member in foreign.members(source).values():
+    for member in members(source).values():
+        if "source_bank_id" in mapping(member):
+            return "hindsight"
         if isinstance(member, Mapping) and member.get("schema") == pam.SCHEMA:
             return "pam"
         rows = member.get("results", [member]) if isinstance(member, Mapping) else member

@@ -17,6 +17,7 @@ from uuid import UUID
 
 from butlers.errors import InvalidInput
 from butlers.host.butler import Butler
+from butlers.kernel.text import one_line
 from butlers.memory.flows import portable
 from butlers.memory.flows.portable import ImportLine
 from butlers.memory.model import Lineage
@@ -166,17 +167,44 @@ OnStep = Callable[[str, int, int], None]
 """Called with the step, how much of it is done, and its total."""
 
 
+_SAYS = ("canonical_name", "subject", "predicate", "key", "content")
+_EXCERPT = 100
+
+
 @dataclass(slots=True)
 class Imported:
-    """The result of an import by kind: stored, known already, and reasons for what was skipped."""
+    """The result of an import by kind: stored, known already, and reasons for what was skipped.
+
+    Of a dry run it is what would be, with every item: its place, kind and state, and what it says.
+    """
 
     source: str
+    dry_run: bool = False
     stored: dict[str, int] = field(default_factory=dict)
     known: dict[str, int] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
+    items: list[dict[str, str]] = field(default_factory=list)
+
+    def count(self, place: str, kind: str, says: str, *, is_known: bool = False) -> None:
+        """Count an item that is stored, or was before."""
+        counts = self.known if is_known else self.stored
+        counts[kind] = counts.get(kind, 0) + 1
+        self._list(place, kind, "known" if is_known else "new", says)
+
+    def skip(self, place: str, why: str) -> None:
+        """Add an item that is not stored, and why."""
+        self.skipped.append(f"{place}: {why}")
+        self._list(place, "", "skipped", why)
+
+    def _list(self, place: str, kind: str, state: str, says: str) -> None:
+        if self.dry_run:
+            says = one_line(says)[:_EXCERPT]
+            self.items.append({"place": place, "kind": kind, "state": state, "says": says})
 
 
-async def bring_export(butler: Butler, file: Path, lineage: Lineage, on_step: OnStep) -> Imported:
+async def bring_export(
+    butler: Butler, file: Path, lineage: Lineage, on_step: OnStep, dry_run: bool
+) -> Imported:
     """Import an export; again, it changes nothing or finishes what was interrupted."""
     known = await portable.columns(butler.memory, lineage) | {NOTE: list(notes.COLUMNS)}
     on_step("checking", 0, 0)
@@ -187,10 +215,16 @@ async def bring_export(butler: Butler, file: Path, lineage: Lineage, on_step: On
             f"the file has {counts[NOTE]} notes, and butler {butler.name} has no notebook; set "
             "modules.notebook.enabled = true in its butler.toml. Nothing was written"
         )
+    done = Imported("butlers", dry_run)
+    if dry_run:
+        for line in read_rows(file):
+            says = " ".join(str(line.row[name]) for name in _SAYS if line.row.get(name))
+            done.count(f"line {line.number}", line.kind, says)
+        return done
     on_step("storing", 0, sum(counts.values()))
     memories = (line for line in read_rows(file) if line.kind != NOTE)
     brought = await portable.bring(butler.memory, memories, lineage)
-    done = Imported("butlers", brought.stored, brought.known)
+    done.stored, done.known = brought.stored, brought.known
     if notebook is not None and counts.get(NOTE):
         new = ((line.number, line.row) for line in read_rows(file) if line.kind == NOTE)
         stored = await notebook.apart(notes.bring, notebook, lineage.tenant_id, new)

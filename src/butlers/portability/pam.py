@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from butlers import __version__
@@ -19,7 +20,8 @@ from butlers.host.butler import Butler
 from butlers.llm.envelopes import mapping
 from butlers.memory.flows import portable
 from butlers.memory.model import Lineage, Maturity, New, NewEpisode, NewFact, NewRule, Permanence
-from butlers.memory.policy.inputs import MAX_PREDICATE
+from butlers.portability.conversations import Unreadable
+from butlers.portability.items import Reading, own_predicate, words
 from butlers.sessions.transcripts import utc_instant
 
 SCHEMA, VERSION = "portable-ai-memory", "1.0"
@@ -56,31 +58,21 @@ async def export_pam(butler: Butler, lineage: Lineage) -> AsyncIterator[bytes]:
     yield json.dumps(document, ensure_ascii=False, indent=1).encode()
 
 
-def read_pam(document: Any, butler: str) -> Iterator[New | str]:
-    """Yield the active memories of a document, and a reason for each that is left out."""
+def read_pam(document: Any, butler: str) -> Reading:
+    """Read the active memories of a document."""
     if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
         raise InvalidInput(f'found no document with "schema": "{SCHEMA}"; nothing was written')
     memories = document.get("memories")
     if not isinstance(memories, list):
         raise InvalidInput("memories: found no list; nothing was written")
     for index, memory in enumerate(memories):
-        yield _new(index, memory, butler)
+        yield f"memories[{index}]", partial(_read_memory, memory, butler)
 
 
 def content_hash(content: str) -> str:
     """Return the hash of a content in lower case, with single spaces, composed."""
     plain = re.sub(r"\s+", " ", unicodedata.normalize("NFC", content.strip().lower()))
     return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
-
-
-def own_predicate(word: str, id: str) -> str:
-    """Return a predicate that no memory with another id has; facts of one key replace each other.
-
-    Ids made in the same second begin alike, so an id is used whole, or hashed if it is long.
-    """
-    whole = f"{word} {id}"
-    fits = len(whole) <= MAX_PREDICATE
-    return whole if fits else f"{word[:20]} {hashlib.sha256(id.encode()).hexdigest()}"
 
 
 def canonical(value: Any) -> str:
@@ -153,34 +145,34 @@ def _confidence(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _new(index: int, memory: Any, butler: str) -> New | str:
-    """Return a memory of a document as ours, or why it is left out."""
+def _read_memory(memory: Any, butler: str) -> Iterator[New]:
     if not isinstance(memory, Mapping) or not isinstance(memory.get("content"), str):
-        return f"memories[{index}]: it has no content"
+        raise Unreadable("it has no content")
     if memory.get("status", "active") not in ("active", "deprecated"):
-        return f"memories[{index}]: it is {memory['status']}"
+        raise Unreadable(f"it is {memory['status']}")
     content, kind = memory["content"], memory.get("type")
     id = str(memory.get("id") or content_hash(content))
     platform = mapping(memory.get("provenance")).get("platform") or "unknown"
-    source: dict[str, Any] = {"idempotency_key": f"import:pam:{id}"[:400]}
-    source["metadata"] = {"source": "pam", "platform": platform, "type": kind}
+    source: dict[str, Any] = {"idempotency_key": id}
+    source["metadata"] = {"platform": platform, "type": kind}
     if kind == "instruction":
-        return NewRule(content, source_butler=butler, **source)
+        yield NewRule(content, **source)
+        return
     source["said_at"] = utc_instant(mapping(memory.get("temporal")).get("created_at"))
     if kind == "context":
-        return NewEpisode(content, butler, **source)
+        yield NewEpisode(content, butler, **source)
+        return
     ours = mapping(mapping(memory.get("metadata")).get("butlers"))
     permanence = Permanence.STANDARD
     with suppress(ValueError):
         permanence = Permanence(ours.get("permanence", permanence))
-    return NewFact(
+    yield NewFact(
         str(ours.get("subject") or "user"),
         str(ours.get("predicate") or own_predicate(str(kind or "fact"), id)),
         str(ours.get("content") or content),
         importance=float(ours.get("importance", 5.0)),
         permanence=permanence,
-        tags=tuple(str(tag) for tag in memory.get("tags") or ()),
-        source_butler=butler,
+        tags=words(memory.get("tags")),
         **source,
     )
 

@@ -100,6 +100,41 @@ def test_a_conversation_of_another_product_comes_in_once(home: Home, tmp_path: P
         assert answer["skipped"] == ["conversation 2: it has no mapping of messages"]
 
 
+def test_a_dry_run_shows_what_each_item_becomes_and_stores_nothing(home: Home, tmp_path: Path):
+    file = tmp_path / "memory.jsonl"
+    rows = [
+        {"type": "entity", "name": "Ribe", "entityType": "town", "observations": ["Is old"]},
+        {"type": "entity", "name": "Ribe"},
+        {"type": "relation", "from": "Ribe", "to": "x" * 30_000, "relationType": "in"},
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def dry_run() -> dict[str, object]:
+        shown = butlers("import", file, "--dry-run", "--json", "-b", "kitchen", "--home", home.root)
+        answer: dict[str, object] = json.loads(shown.stdout)
+        return answer
+
+    before = dry_run()
+    assert before["stored"] == {"fact": 2} and before["known"] == {}
+    new, old, odd, long = before["items"]
+    assert new == {"place": "line 1", "kind": "fact", "state": "new", "says": "Ribe is a: town"}
+    assert old["says"].startswith("Ribe observed") and old["says"].endswith(": Is old")
+    assert (odd["place"], odd["state"]) == ("line 2", "skipped")
+    assert "found a text of 300" in long["says"]
+    assert dry_run() == before
+
+    shown = run(home, "import", file, "--dry-run", "-b", "kitchen")
+    assert "would import from mcp-memory: 2 fact; 0 already there, 2 skipped" in shown
+    done = butlers("import", file, "-b", "kitchen", "--home", home.root)
+    assert "imported from mcp-memory: 2 fact; 0 already there, 2 skipped" in done.stdout
+    assert "skipped: line 2: it is malformed" in done.stderr
+    assert dry_run()["known"] == {"fact": 2}
+
+    run(home, "export", tmp_path / "whole.jsonl")
+    shown = run(home, "import", tmp_path / "whole.jsonl", "--dry-run", "-b", "kitchen")
+    assert "would import from butlers: 1 entity" in shown and "Wilmarie" in shown
+
+
 @pytest.mark.contract("L39")
 def test_who_is_erased_is_in_no_dump_and_no_file(daemon: Daemon, home: Home, tmp_path: Path):
     transcript = tmp_path / "transcript.jsonl"

@@ -60,24 +60,30 @@ def import_memories(
     from_: Annotated[
         str | None,
         typer.Option(
-            "--from", help="butlers, pam, chatgpt, claude, mem0 or markdown [default: detected]."
+            "--from",
+            help="butlers, pam, chatgpt, claude, mem0, markdown, mcp-memory, claude-mem, "
+            "basic-memory or hindsight [default: detected].",
         ),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what each item would become; store nothing.")
+    ] = False,
     butler: ButlerOption = "general",
     home: HomeOption = None,
     tenant: TenantOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import memories: an export of butlers, PAM, ChatGPT, Claude, mem0, or Markdown files.
+    """Import memories: an export of butlers, or what another product exports or stores.
 
-    It checks the whole file before it writes anything. Importing a file twice changes nothing.
+    An item that cannot be read is skipped and named. Importing a file twice changes nothing.
     """
     from dataclasses import asdict
 
-    from butlers.portability.formats import imported
+    from butlers.portability.formats import ImportRequest, imported
     from butlers.sessions.privacy import check_switch
 
     check_switch()
+    wanted = ImportRequest(source, from_ or "", dry_run)
 
     async def run(opened: "Butler") -> Any:
         with progress_bar() as update:
@@ -85,17 +91,21 @@ def import_memories(
             def on_step(step: str, done: int, total: int) -> None:
                 update(description=step, completed=done, total=total or None)
 
-            return await imported(opened, source, from_, _lineage(opened, tenant), on_step)
+            return await imported(opened, wanted, _lineage(opened, tenant), on_step)
 
     done = with_butler(butler, home, run)
     if as_json:
         show_json(asdict(done))
         return
-    for reason in done.skipped:
+    if dry_run:
+        rows = [list(item.values()) for item in done.items]
+        show_table(("place", "kind", "state", "says"), rows, wraps=("says",))
+    for reason in done.skipped if not dry_run else ():
         typer.echo(f"butlers: skipped: {visible(reason)}", err=True)
     stored = ", ".join(f"{number} {kind}" for kind, number in done.stored.items() if number)
-    known = sum(done.known.values())
-    show_line(f"imported from {done.source}: {stored or 'nothing new'}; {known} already there")
+    counts = f"{sum(done.known.values())} already there, {len(done.skipped)} skipped"
+    verb = "would import" if dry_run else "imported"
+    show_line(f"{verb} from {done.source}: {stored or 'nothing new'}; {counts}")
 
 
 erase_app = typer.Typer(

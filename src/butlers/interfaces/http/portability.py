@@ -21,7 +21,7 @@ from butlers.memory.model import Lineage
 from butlers.memory.policy.erasure import ErasureRequest
 from butlers.operation import Input, Output
 from butlers.portability import erase as erasing
-from butlers.portability.formats import EXPORTS, IMPORTS, exported, imported
+from butlers.portability.formats import EXPORTS, IMPORTS, ImportRequest, exported, imported
 
 router = APIRouter(tags=["data"])
 MOST_KEPT, LONGEST_NAME = 1_000, 200
@@ -84,12 +84,14 @@ class ReceiptCheck(Output):
 
 
 class ImportDone(Output):
-    """The result of an import, by kind, and what was skipped."""
+    """The result of an import, by kind, and what was skipped; a dry run lists every item."""
 
     source: str
+    dry_run: bool
     stored: dict[str, int]
     known: dict[str, int]
     skipped: list[str]
+    items: list[dict[str, str]]
 
 
 class AskedVerdict(Input):
@@ -116,6 +118,7 @@ async def bring(
     access: CurrentAccess,
     request: Request,
     source: Annotated[str | None, Query(description=f"One of {', '.join(IMPORTS)}.")] = None,
+    dry_run: Annotated[bool, Query(description="List what each item would become.")] = False,
 ) -> Any:
     """Import the request's body, for the operator; use `butlers import` for a larger file."""
     _require_operator(access, "import", "butlers import FILE")
@@ -124,7 +127,8 @@ async def bring(
         with file.open("wb") as stream:
             async for piece in request.stream():
                 stream.write(piece)
-        return await imported(access.butler, file, source, lineage_of(access))
+        wanted = ImportRequest(file, source or "", dry_run)
+        return await imported(access.butler, wanted, lineage_of(access))
 
 
 @router.post("/erase/preview", response_model=ErasurePreview)
