@@ -89,6 +89,9 @@ def _answer(butler: str, home: str, starts: bool, low_trust: bool) -> None:
     if name in KEEPING:
         with contextlib.suppress(OSError):  # the daemon finds the transcript itself later
             _keep(butler, home, event, about["project"], low_trust)
+    if name == "SessionStart" and event.get("source") != CONNECTING:
+        path = os.path.expanduser(str(event.get("transcript_path") or ""))
+        spool.note_begun(home, butler, about.get("session_id", ""), path, prompted=False)
     if name in INJECTING and (name == "SessionStart" or not is_private):
         if len(about.get("prompt", "")) <= SHORT_PROMPT_CHARACTERS:
             about["last_answer"] = _last_answer(str(event.get("transcript_path") or ""))
@@ -132,6 +135,8 @@ def _keep(
     if name == "Stop":
         _wait_for(entry["path"], TRANSCRIPT_SECONDS)
     known = spool.read_entry(spool.under_way_file(home, butler, session))
+    if not known:
+        spool.note_begun(home, butler, session, entry["path"], prompted=name == "UserPromptSubmit")
     entry["scanned"], entry["private"] = privacy.scan(home, entry, known)
     write_copy = partial(_write_public, home) if entry["private"] else None
     spool.keep(home, entry, ended=name == "SessionEnd", write_copy=write_copy)

@@ -26,7 +26,8 @@ from butlers.memory.handle import Memory
 from butlers.sessions import spool
 from butlers.sessions.catch_up import Connected, ConnectionFile
 from butlers.sessions.session import SessionMemory
-from butlers.sessions.spool_entries import SpoolEntries, shortfalls
+from butlers.sessions.session_alerts import shortfalls
+from butlers.sessions.spool_entries import SpoolEntries
 from butlers.settings.sections import SessionsSection
 
 SESSION = "2c0097b0-63b9-4aff-974c-3f10e9e95ab6"

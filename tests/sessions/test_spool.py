@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,10 @@ from starlette.routing import Route
 from butlers.clock import utc_now
 from butlers.host.home import Home
 from butlers.host.home_tokens import ensure_hook_token
-from butlers.sessions import spool
+from butlers.sessions import pauses, spool
 from butlers.sessions.prompts import lines_of
-from butlers.sessions.spool_entries import Arrival, SpoolEntries, chunks, shortfalls
+from butlers.sessions.session_alerts import missing_sessions, shortfalls
+from butlers.sessions.spool_entries import Arrival, SpoolEntries, chunks
 from interfaces.daemons import ENVIRONMENT, until
 from llm.loopback import serving
 from sessions.test_hooks import SESSION, announce, run_hook, silent_port
@@ -426,3 +428,85 @@ def test_a_prompt_without_memory_is_told_afterwards_too(home: Home) -> None:
     assert told.words.startswith("1 prompt in 7 days, ")
     notes = (home.root / spool.WITHOUT_MEMORY).read_text()
     assert "the daemon was not running" in notes and "4471" not in notes
+
+
+def test_a_session_that_began_and_was_never_stored_is_told_after_a_day(
+    home: Home, transcript: Path, tmp_path: Path
+) -> None:
+    later, gone = utc_now() + timedelta(hours=25), tmp_path / "gone.jsonl"
+
+    def missing(at: datetime = later) -> dict[str, str]:
+        return {one["session"]: one["transcript"] for one in missing_sessions(home.root, at)}
+
+    for session in ("kept", "lost", "stored", "private"):
+        run_hook(home, event("SessionStart", transcript, session))
+    run_hook(home, event("SessionStart", gone, "unused"))  # nobody said anything in it
+    run_hook(home, event("UserPromptSubmit", gone, "forgotten"))
+    run_hook(home, {**event("SessionStart", transcript, "test"), "source": "connect"})
+    run_hook(home, event("SessionEnd", transcript, "kept"))
+    for arrival in left(home):
+        if arrival.session != "kept":
+            SpoolEntries(home.root).done(arrival)
+    SpoolEntries(home.root).remember_read({"general~stored": 5})
+    pauses.switch_off(str(home.root), "private")
+    assert missing() == {"lost": str(transcript), "forgotten": ""}
+    assert missing(utc_now() + timedelta(hours=23)) == missing(utc_now() + timedelta(days=9)) == {}
+    (alert,) = (one for one in shortfalls(home.root, later) if one.what == "never stored")
+    assert alert.count == 2
+    SpoolEntries(home.root).forget_begun("lost")
+    assert missing() == {"forgotten": ""}
+    assert (home.root / spool.BEGUN).stat().st_mode & 0o077 == 0
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, of one megabyte."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], check=False)
+    if mounted.returncode:
+        pytest.skip("needs the right to mount")
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+def fill(disk: Path) -> None:
+    """Write until nothing more fits."""
+    with open(disk / "filling", "ab", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"x" * 512)
+
+
+@pytest.mark.parametrize("has_reserve", [True, False])
+def test_a_session_that_ends_on_a_full_disk_leaves_its_note(
+    full_disk: Path, transcript: Path, has_reserve: bool
+) -> None:
+    home = Home(full_disk / "home")
+    home.create_butler("general")
+    ensure_hook_token(home, "general", "default")
+    run_hook(home, event("UserPromptSubmit", transcript, "before"))
+    if has_reserve:
+        spool.make_reserve(str(home.root))
+        assert (home.root / spool.RESERVE).stat().st_size == spool.RESERVE_BYTES
+    fill(full_disk)
+    (home.root / "spool" / "full").touch()  # a name without content still fits
+    with pytest.raises(OSError, match="No space"):
+        (home.root / "spool" / "full").write_text("x")
+    # A session under way does not use up the reserve.
+    assert run_hook(home, event("Stop", transcript, "later"))[0] == ""
+    assert (home.root / spool.RESERVE).exists() == has_reserve
+    assert run_hook(home, event("SessionEnd", transcript))[0] == ""
+    ended = [one for one in left(home) if one.session == SESSION]
+    if not has_reserve:
+        assert ended == []
+        return
+    (arrival,) = ended
+    assert arrival.told["path"] == str(transcript) and arrival.transcript == transcript
+    assert not (home.root / spool.RESERVE).exists()
+    # Once there is room again, it is reserved again; while there is none, nothing is left of it.
+    fill(full_disk)
+    spool.make_reserve(str(home.root))
+    assert not [file for file in home.root.iterdir() if file.name.startswith((".", "reserve"))]
+    (full_disk / "filling").unlink()
+    spool.make_reserve(str(home.root))
+    assert (home.root / spool.RESERVE).stat().st_size == spool.RESERVE_BYTES

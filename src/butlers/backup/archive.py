@@ -176,7 +176,7 @@ BACKUPS = "backups"
 _LEFT_OUT = frozenset(
     # Databases are dumped, logs and sign-in links are of this machine, tokens are secret.
     {"postgres", "logs", "run.json", "run.new", "mcp.sock", "invitations", "hooks", "commands"}
-    | {BACKUPS}
+    | {BACKUPS, spool.RESERVE}
 )
 _PASSING = (".lock", "-wal", "-shm", "-journal")
 _SQLITE = b"SQLite format 3\0"

@@ -28,7 +28,7 @@ from butlers.notebook.manager import FILE
 from butlers.notebook.module import NotebookModule
 from butlers.sessions.ignore_file import read_rules
 from butlers.sessions.pauses import current_pause
-from butlers.sessions.spool_entries import shortfalls
+from butlers.sessions.session_alerts import shortfalls
 from butlers.settings.files import HouseSettings, load_house, override_server
 from butlers.settings.sections import RuntimeSection, ServerSection
 

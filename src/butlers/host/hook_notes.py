@@ -9,7 +9,7 @@ from butlers.errors import InvalidInput, NotFound
 from butlers.host.butler import Butler
 from butlers.sessions.injection_log import Occasion
 from butlers.sessions.injections import InjectionEvent
-from butlers.sessions.spool_entries import PROMPT
+from butlers.sessions.session_alerts import PROMPT
 from butlers.sessions.transcripts import utc_instant
 
 Note = Mapping[str, Any]

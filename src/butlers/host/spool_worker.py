@@ -126,6 +126,7 @@ class SpoolWorker:
         self._spool.sweep(now)
         home = str(self._home.root)
         sweep_marks(home, now)
+        spool.make_reserve(home)
         if not self._settings.catch_up:
             return
         # Sessions set aside wait for a person to decide.
@@ -221,7 +222,8 @@ class SpoolWorker:
         await forgiven("record of a session", noted, otherwise=None, seconds=_NOTING_SECONDS)
 
     async def _leave_no_record(self, arrival: Arrival, caller: Caller) -> None:
-        """Erase what the log has of a session of which nothing may be stored."""
+        """Erase what log and ledger have of a session of which nothing may be stored."""
+        self._spool.forget_begun(arrival.session)
 
         async def erase() -> int:
             log = self._butlers[arrival.butler].session_log

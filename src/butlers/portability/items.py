@@ -63,22 +63,25 @@ def read_items(reading: Reading, source: Source) -> Iterator[tuple[str, Content 
 
 
 def _admitted(content: Content, source: Source) -> Content | str:
-    """Return what may be stored of a content, or why nothing may: decided here for all formats.
-
-    Who said something is the other product's guess, unless it is a document.
-    """
+    """Return what may be stored of a content, or why nothing may: decided here for all formats."""
     if isinstance(content, Conversation):
         return content
     text, key = without_private(content.content), content.idempotency_key or digest(content)
     if source.rules.matches(content.content) or not text.strip():
         return "it is private" if content.content.strip() else "it says nothing"
-    key = key if key.startswith(_PREFIX) else f"{_PREFIX}{source.format}:{_short(key, _LONGEST_ID)}"
-    butler = "butler" if isinstance(content, NewEpisode) else "source_butler"
-    about: dict[str, Any] = {butler: source.butler, "origin": content.origin or Origin.INFERRED}
+    # Who said something is the other product's guess, unless it is a document.
+    known: dict[str, Any] = {"content": text, "origin": content.origin or Origin.INFERRED}
+    known["idempotency_key"] = _import_key(source.format, key)
+    known["metadata"] = {"source": source.format, **content.metadata}
+    known["butler" if isinstance(content, NewEpisode) else "source_butler"] = source.butler
     if isinstance(content, NewFact):
-        about["subject"] = str(content.subject)[:MAX_SUBJECT]
-    about["metadata"] = {"source": source.format, **content.metadata}
-    return replace(content, content=text, idempotency_key=key, **about)
+        known["subject"] = str(content.subject)[:MAX_SUBJECT]
+    return replace(content, **known)
+
+
+def _import_key(format: str, key: str) -> str:
+    is_whole = key.startswith(_PREFIX)
+    return key if is_whole else f"{_PREFIX}{format}:{_short(key, _LONGEST_ID)}"
 
 
 def members(source: Path) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def find(sought: Sought) -> Traces:
     entries = [*spooled.arrivals(), *spooled.set_aside_before()] if _owns_spool(sought) else []
     meant = [one for one in entries if one.butler == sought.butler and sought.has_left(one)]
     server = recorded_place(sought.home.database_directory)
-    notes = (spool.WITHOUT_MEMORY, f"{spool.DIRECTORY}/{spool.REFUSED}")
+    notes = (spool.WITHOUT_MEMORY, spool.BEGUN, f"{spool.DIRECTORY}/{spool.REFUSED}")
     files = [*sought.home.logs_directory.glob("*.log*"), *server.glob("server.log*")]
     files += [sought.home.root / name for name in notes]
     lines = {file: len(list(_matching_lines(file, sought))) for file in files if file.is_file()}

@@ -7,6 +7,7 @@ under way, only the daemon removes them. The hook imports this, so it imports ve
 """
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -21,9 +22,15 @@ MAX_ENTRIES = 2_000
 MAX_BYTES = 2 * 1024**3
 """How much the spool holds; when it is full, new sessions are refused, and that is noted."""
 
-MAX_NOTES_BYTES = 64 * 1024
+MAX_NOTES_BYTES, MAX_BEGUN_BYTES = 64 * 1024, 1024**2
 DIRECTORY, ASIDE, REFUSED = "spool", "aside", "refused.jsonl"
 WITHOUT_MEMORY = os.path.join("hooks", "without-memory.jsonl")
+BEGUN = os.path.join("hooks", "begun.jsonl")
+"""The ledger of sessions that began; which were stored, the file `read` of the spool says."""
+
+RESERVE, RESERVE_BYTES = "reserve", 128 * 1024
+"""A file of the home that is given back when a session ends on a full disk."""
+
 ENTRY, HELD, OPEN = ".json", ".held", "open"
 
 _CHECKSUM = "checksum"
@@ -42,6 +49,24 @@ def keep(
     `entry` has butler, session, cwd, project, path and event. With `write_copy` its transcript is
     not linked, because something in it is private, but copied at its end by that function.
     """
+    try:
+        return _keep(home, entry, ended, write_copy)
+    except OSError as error:
+        if not ended or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _remove(os.path.join(home, RESERVE))  # so that there is room
+        return _keep(home, entry, ended, write_copy)
+
+
+def make_reserve(home: str) -> None:
+    """Reserve some of the disk, unless it is reserved already or there is no room."""
+    file = os.path.join(home, RESERVE)
+    if _size(file) is None:
+        with contextlib.suppress(OSError), _draft_of(file, lasting=True) as draft:
+            draft.write(os.urandom(RESERVE_BYTES))  # zeros may take no room
+
+
+def _keep(home: str, entry: dict[str, Any], ended: bool, write_copy: WriteCopy | None) -> str:
     spool, path = os.path.join(home, DIRECTORY), entry["path"]
     size = _size(path)
     if not is_word(entry["butler"]) or not is_word(entry["session"]) or (ended and size is None):
@@ -116,10 +141,10 @@ def _checksum(entry: dict[str, Any]) -> int:
     return crc32(json.dumps(entry).encode())
 
 
-def note(file: str, entry: dict[str, Any]) -> None:
+def note(file: str, entry: dict[str, Any], most_bytes: int = MAX_NOTES_BYTES) -> None:
     """Append a line to a file of notes; the oldest are dropped when it is full."""
     line = json.dumps({"at": utc_now().isoformat(timespec="seconds"), **entry}) + "\n"
-    if (_size(file) or 0) > MAX_NOTES_BYTES:
+    if (_size(file) or 0) > most_bytes:
         with open(file, encoding="utf-8") as notes:
             newest = notes.readlines()
         with _draft_of(file) as draft:
@@ -129,6 +154,13 @@ def note(file: str, entry: dict[str, Any]) -> None:
         os.write(handle, line.encode())
     finally:
         os.close(handle)
+
+
+def note_begun(home: str, butler: str, session: str, path: str, *, prompted: bool) -> None:
+    """Note in the ledger that a session began, or had its first prompt."""
+    begun = {"butler": butler, "session": session, "path": path, "prompted": prompted}
+    with contextlib.suppress(OSError):
+        note(os.path.join(home, BEGUN), begun, MAX_BEGUN_BYTES)
 
 
 def detached(seconds: float) -> bool:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ class SpoolEntries:
     """The spool of a home; only the process that serves the home removes entries."""
 
     def __init__(self, home: Path) -> None:
-        self._spool = home / spool.DIRECTORY
+        self._spool, self._begun = home / spool.DIRECTORY, home / spool.BEGUN
         self._aside = self._spool / spool.ASIDE
 
     @property
@@ -181,6 +181,12 @@ class SpoolEntries:
         newest = dict(list(read.items())[-_MOST_READ:])
         replace_file(self._spool / "read", json.dumps({_VERSION: _CUT_INTO_PIECES, **newest}))
 
+    def forget_begun(self, session: str) -> None:
+        """Take a session out of the ledger."""
+        with suppress(FileNotFoundError):
+            lines = self._begun.read_text("utf-8").splitlines(keepends=True)
+            replace_file(self._begun, "".join(line for line in lines if session not in line))
+
     def set_aside_before(self) -> list[Arrival]:
         """List the entries that were set aside."""
         return list(_entries(self._aside))
@@ -219,73 +225,6 @@ def _entries(directory: Path) -> Iterator[Arrival]:
 
 
 RECENT_DAYS = 7
-PROMPT = "UserPromptSubmit"
-"""The event of a hook that went without memory at a prompt; any other is a start."""
-_SHOWN_ASIDE = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Shortfall:
-    """Sessions that were not stored or had no memory, and what to do about it."""
-
-    what: str
-    count: int
-    words: str
-    remedy: str
-
-
-def shortfalls(home: Path, now: datetime) -> list[Shortfall]:
-    """List what is wrong with the sessions of a home, the worst first; often nothing."""
-    try:
-        return [alert for alert in _alerts(home, now) if alert.count]
-    except OSError as error:
-        words = f"{error.filename} cannot be read ({error.strerror})"
-        return [Shortfall("not known", 1, words, "make it a directory that you can read")]
-
-
-def _alerts(home: Path, now: datetime) -> Iterator[Shortfall]:
-    entries, directory = SpoolEntries(home), home / spool.DIRECTORY
-    since = now - timedelta(days=RECENT_DAYS)
-    waiting = entries.arrivals()
-    yield _set_aside(entries.set_aside_before(), directory)
-    remedy = "find out why sessions wait; these are found again while agents keep their transcripts"
-    yield _noted("refused", notes_since(directory / spool.REFUSED, since), remedy)
-    remedy = "`butlers service install` keeps the daemon running; `butlers doctor` checks the rest"
-    notes = notes_since(home / spool.WITHOUT_MEMORY, since)
-    prompts = [note for note in notes if note.get("event") == PROMPT]
-    starts = [note for note in notes if note.get("event") != PROMPT]
-    yield _noted("started without memory", starts, remedy)
-    yield _noted("prompts without memory", prompts, remedy, "prompt")
-    yield _waiting(waiting)
-
-
-def _waiting(entries: list[Arrival]) -> Shortfall:
-    left = [entry.left_at for entry in entries if not entry.is_under_way]
-    oldest_at = datetime.fromtimestamp(min(left, default=0.0), UTC)
-    words = f"{_sessions(left)} to be stored, the oldest since {oldest_at:%Y-%m-%d %H:%M} UTC"
-    remedy = "`butlers up` stores them; if it runs, `butlers logs` says why it does not"
-    return Shortfall("waiting", len(left), words, remedy)
-
-
-def _set_aside(entries: list[Arrival], directory: Path) -> Shortfall:
-    causes = [f"{entry.session} of {entry.butler}: {entry.told.get('why')}" for entry in entries]
-    causes[_SHOWN_ASIDE:] = ["…"] if len(causes) > _SHOWN_ASIDE else []
-    words = f"{_sessions(entries)} ({'; '.join(causes)})"
-    aside = directory / spool.ASIDE
-    remedy = f"nothing deletes them; fix the cause and try again: mv {aside}/*SESSION* {directory}"
-    remedy += f"; or discard: rm {aside}/*SESSION*"
-    return Shortfall("set aside", len(entries), words, remedy)
-
-
-def _noted(what: str, notes: list[dict[str, Any]], remedy: str, unit: str = "session") -> Shortfall:
-    last = notes[-1] if notes else {}
-    words = f"{_sessions(notes, unit)} in {RECENT_DAYS} days, "
-    words += f"the last at {last.get('at')}: {last.get('why')}"
-    return Shortfall(what, len(notes), words, remedy)
-
-
-def _sessions(listed: list[Any], unit: str = "session") -> str:
-    return f"{len(listed)} {unit}" + ("s" if len(listed) != 1 else "")
 
 
 def notes_since(file: Path, since: datetime) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from butlers.interfaces.cli.options import (
     TenantOption,
     acting_as,
     example,
+    find_home,
     home_of,
     memory_context,
     run,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="List and inspect past sessions. Times are UTC.", no_args_is_help=True)
 _PATIENCE_SECONDS = 120.0
 _WORTH = ("project", "agent", "prompts", "given", "used", "ignored", "harmful", "tokens")
+_MISSING = ("at", "butler", "session", "transcript")
 _NARROW = 14
 _TITLES = ("id", "started", "kind", "asked by", "agent", "project", "outcome", "took", "asked")
 
@@ -128,6 +130,20 @@ def show_session(
         del shown["told"]  # told below, in sentences
     show_fields(*((name, _plain(value)) for name, value in shown.items()))
     _show_injections(injections)
+
+
+@app.command("missing", epilog=example("butlers sessions missing"))
+def list_missing(home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """List the sessions of the last week that began more than a day ago and were never stored."""
+    from butlers.clock import utc_now
+    from butlers.sessions.session_alerts import missing_sessions
+
+    missing = missing_sessions(find_home(home).checked().root, utc_now())
+    if as_json:
+        show_json(missing)
+        return
+    rows = [[str(note.get(name) or "–") for name in _MISSING] for note in missing]
+    show_table(("began", "butler", "session", "transcript"), rows, wraps=("transcript",))
 
 
 def _show_injections(injections: list[dict[str, Any]]) -> None:

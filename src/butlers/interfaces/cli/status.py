@@ -120,7 +120,7 @@ def _home_status(home: "Home") -> dict[str, Any]:
     """Collect the state of the daemons, the butlers and the sessions."""
     from butlers.clock import utc_now
     from butlers.host import status
-    from butlers.sessions.spool_entries import shortfalls
+    from butlers.sessions.session_alerts import shortfalls
 
     alerts = [asdict(alert) for alert in shortfalls(home.root, utc_now())]
     fields: dict[str, Any] = {"home": str(home.root), "sessions": alerts}

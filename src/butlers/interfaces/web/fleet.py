@@ -24,7 +24,7 @@ from butlers.interfaces.web.visits import (
 )
 from butlers.memory.operations import retrieval
 from butlers.memory.operations.listing import OverviewInput
-from butlers.sessions.spool_entries import shortfalls
+from butlers.sessions.session_alerts import shortfalls
 
 router = APIRouter()
 _EVENTS = 15
