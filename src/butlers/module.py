@@ -48,6 +48,8 @@ class ButlerEnvironment:
     limiter: ConcurrencyLimiter = field(default_factory=ConcurrencyLimiter)
     check_storing: Callable[[Caller, Mapping[str, Any]], None] = lambda caller, given: None
     """Raises if a caller may not store these words now, because they are private."""
+    sessions_aside: Callable[[], list[dict[str, Any]]] = list
+    """Lists the sessions of the butler that could not be stored."""
 
 
 class NotRun(Exception):

@@ -36,6 +36,7 @@ SUBJECTS = {
     "feedback": "confirming, marking, forgetting",
     "fleet": "all butlers together",
     "handle": "what a module's flows work with",
+    "inbox": "what waits for a person",
     "injections": "what sessions were given",
     "jobs": "jobs",
     "lease": "time-limited claims",

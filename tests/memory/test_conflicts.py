@@ -14,6 +14,7 @@ from butlers.memory.flows import (
     correct,
     entities,
     forget,
+    inbox,
     quarantine,
     remember,
     undo,
@@ -73,7 +74,7 @@ async def test_what_contradicts_or_repeats_is_told_at_storing_and_kept_until_set
     await told(memory, lineage, "city", "Oslo", subject="Bob")
     await told(memory, lineage, "birthplace", "Oslo")
     assert await open_ones(memory, lineage) == [("conflict", "Berlin", "Madrid")]
-    assert await conflicts.count_open(memory, lineage) == 1
+    assert (await inbox.count_waiting(memory, lineage))["conflict"] == 1
     assert [row["validity"] for row in (await rows(owner)).values()] == ["active"] * 4
 
 
@@ -242,7 +243,7 @@ async def test_who_is_not_trusted_settles_nothing(memory, lineage):
         await conflicts.settle(memory, conflict, Settlement.NEWER, stranger)
     with pytest.raises(Conflict, match="low-trust"):
         await conflicts.set_predicate(memory, "city", Holds.MANY, stranger)
-    assert await conflicts.count_open(memory, lineage) == 1
+    assert (await inbox.count_waiting(memory, lineage))["conflict"] == 1
 
 
 async def test_what_a_source_settled_is_open_again_when_it_is_taken_back(memory, lineage, owner):

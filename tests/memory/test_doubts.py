@@ -13,6 +13,7 @@ from butlers.memory.flows import (
     doubts,
     forget,
     history,
+    inbox,
     links,
     recall,
     remember,
@@ -102,7 +103,7 @@ async def test_whoever_keeps_it_says_that_it_stands_on_its_own(memory, lineage, 
     events = await history.memory_history(memory, dish.id, lineage)
     assert [one["payload"]["target_id"] for one in events if one["event_type"] == "link_removed"] \
         == [str(diet.id)]  # fmt: skip
-    assert await doubts.count_doubts(memory, lineage) == 1
+    assert (await inbox.count_waiting(memory, lineage))["in_doubt"] == 1
 
 
 async def test_what_cannot_carry_is_refused(memory, lineage, stranger, dinner):

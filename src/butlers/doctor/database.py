@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 
 from alembic.util import CommandError
@@ -27,11 +28,9 @@ from butlers.jobs import runs
 from butlers.jobs.clock_watch import DOUBTED, ClockWatch
 from butlers.jobs.policy import RunOutcome
 from butlers.jobs.runs import Run
-from butlers.memory.flows.conflicts import count_open
-from butlers.memory.flows.doubts import count_doubts
+from butlers.memory.flows.inbox import count_waiting, in_words
 from butlers.memory.flows.lifecycle import for_every_tenant
 from butlers.memory.flows.lifecycle.episode_retention import backlog, count_unread, crowded
-from butlers.memory.flows.quarantine import count_waiting
 from butlers.memory.handle import Memory
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.settings.files import HouseSettings
@@ -151,7 +150,7 @@ async def _upkeep(settings: ButlerSettings, access: Access) -> list[Finding]:
     database = await Database.open(access, pool_max=1, replicas=replicas)
     checks = [_clock, _replicas, _jobs]
     if settings.is_enabled("memory"):
-        checks += [_unread, _review, _conflicts]
+        checks += [_unread, _review]
     try:
         return [finding for check in checks async for finding in check(settings, database)]
     finally:
@@ -207,29 +206,15 @@ def _memory(settings: ButlerSettings, database: Database) -> Memory:
 
 
 async def _review(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
-    """Count memories that wait for a person: quarantined, proposed or in doubt."""
+    """Count what waits for a person, by kind."""
     memory, check = _memory(settings, database), f"review of {settings.butler.name}"
-    waiting = (await for_every_tenant(memory, "doctor", count_waiting)).done.values()
-    quarantined, proposed = (sum(counts) for counts in zip((0, 0), *waiting, strict=True))
-    in_doubt = sum((await for_every_tenant(memory, "doctor", count_doubts)).done.values())
-    if quarantined + proposed + in_doubt:
-        message = f"to review: {quarantined} quarantined, {proposed} proposed, {in_doubt} in doubt"
-        remedy = "list them with `butlers memory quarantine`, `proposals` and `doubts`"
-        yield warning(check, message, remedy)
+    counts = (await for_every_tenant(memory, "doctor", count_waiting)).done.values()
+    if waiting := sum(map(Counter, counts), Counter[str]()):
+        yield warning(
+            check, f"to review: {in_words(waiting)}", "list it with `butlers memory inbox`"
+        )
     else:
         yield ok(check, "nothing to review")
-
-
-async def _conflicts(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
-    """Count pairs of current facts that contradict or repeat each other."""
-    memory, check = _memory(settings, database), f"conflicts of {settings.butler.name}"
-    number = sum((await for_every_tenant(memory, "doctor", count_open)).done.values())
-    if number:
-        message = f"pairs of facts that contradict or repeat each other: {number}"
-        remedy = "list them with `butlers memory conflicts`, decide with `settle`"
-        yield warning(check, message, remedy)
-    else:
-        yield ok(check, "none open")
 
 
 async def _unread(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:

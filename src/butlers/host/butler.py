@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import structlog
@@ -31,6 +32,7 @@ from butlers.sessions.log import SessionLog
 from butlers.sessions.pauses import current_pause
 from butlers.sessions.privacy import check_call
 from butlers.sessions.session import CONTEXT_SECONDS, SessionMemory
+from butlers.sessions.set_aside import list_sessions_aside
 from butlers.sessions.spawner import Spawner, session_model
 from butlers.sessions.tool_memory import ToolMemory
 from butlers.settings.sections import ButlerSettings
@@ -74,6 +76,7 @@ class Butler:
         environment = ButlerEnvironment(
             *(self.name, tenant, clock, new_id, model, directory, doubt, self.limiter),
             check_storing=self._check_storing,
+            sessions_aside=partial(list_sessions_aside, self.home.root, self.name),
         )
         order = registry.load_order((n for n in known if settings.is_enabled(n)), known)
         self.modules: Sequence[Module] = [

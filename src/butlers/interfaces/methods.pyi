@@ -453,3 +453,9 @@ class Methods:
         *,
         by: str | None = ...,
     ) -> bool: ...
+    async def list_inbox(
+        self,
+        *,
+        kind: str | None = ...,
+        limit: int = ...,
+    ) -> list[dict[str, Any]]: ...

@@ -1,6 +1,7 @@
 """The memory module as a butler loads it."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -76,7 +77,9 @@ class MemoryModule(Module):
 
     def operation_context(self, caller: Caller, request_id: str | None = None) -> OperationContext:
         """Return the context in which operations run for a caller."""
-        return OperationContext.of(self.memory, caller, request_id, self.environment.language_model)
+        model, aside = self.environment.language_model, self.environment.sessions_aside
+        context = OperationContext.of(self.memory, caller, request_id, model)
+        return replace(context, sessions_aside=aside)
 
     def jobs(self) -> Sequence[Job]:
         """Return consolidation, decay sweep and episode cleanup."""

@@ -94,6 +94,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("get", f"{BELOW}/decisions"): ({}, {"items": []}),
     ("post", f"{BELOW}/decisions/{{memory_id}}/restore"): ({}, {"reinstated": False}),
     ("post", f"{BELOW}/decisions/{{memory_id}}/retire"): ({}, {"retired": False}),
+    ("get", f"{BELOW}/inbox"): ({}, {"items": []}),
     ("get", f"{BELOW}/quarantine"): ({}, 409),
     ("post", f"{BELOW}/quarantine/{{memory_id}}/accept"): ({}, 404),
     ("post", f"{BELOW}/quarantine/{{memory_id}}/reject"): ({}, 404),

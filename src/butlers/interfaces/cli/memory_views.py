@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from butlers.interfaces.cli.commands import View
+from butlers.interfaces.cli.inbox_view import show_inbox
 from butlers.interfaces.cli.memory_details import (
     field_value,
     show_doubts,
@@ -73,7 +74,7 @@ def _fields(answer: Row, _: Row) -> None:
 def _counts(counts: Mapping[str, Row], _: Row) -> None:
     rows = [
         (kind, name.replace("_", " "), listed(counts[kind][name]))
-        for kind in ("episodes", "facts", "rules")
+        for kind in ("episodes", "facts", "rules", "inbox")
         for name in counts[kind]
         if counts[kind][name] is not None
     ]
@@ -258,6 +259,7 @@ VIEWS: Mapping[str, View] = {
     "list_episodes": _listing("id", "created_at", "consolidation_status", "content"),
     "list_entities": _listing("id", "entity_type", "canonical_name", "aliases", "active_facts"),
     "list_conflicts": _page(_conflicts),
+    "list_inbox": lambda items, _: show_inbox(items),
     "list_decisions": _decisions,
     "restore_decision": _done("restored"),
     "retire_decision": _done("retired"),

@@ -12,6 +12,7 @@ from butlers.db.queries import NamedQuery
 from butlers.db.statements import Rows
 from butlers.errors import InvalidInput
 from butlers.kernel.json_values import as_json
+from butlers.memory.flows.inbox import count_waiting_in
 from butlers.memory.handle import Counted, Memory
 from butlers.memory.model import (
     NOW,
@@ -218,7 +219,8 @@ async def memory_stats(memory: Memory, scope: str | None, lineage: Lineage) -> d
         scope = scopes.checked("scope", scope)
     async with memory.transaction(lineage) as tx:
         counted = await browse.count_memories(tx, scope=scope, now=memory.now())
-    return {kind: counted[kind] for kind in ("episodes", "facts", "rules")}
+        waiting = await count_waiting_in(memory, tx)
+    return {**{kind: counted[kind] for kind in ("episodes", "facts", "rules")}, "inbox": waiting}
 
 
 async def memory_overview(
@@ -242,7 +244,9 @@ async def _counted(memory: Memory, tx: Transaction, newest: tuple[UUID, ...]) ->
     counted = memory.counts.get(tx.tenant_id)
     if counted is None or counted.events != newest:
         now = memory.now()
-        counted = Counted(await browse.count_memories(tx, scope=None, now=now), now, newest)
+        row = await browse.count_memories(tx, scope=None, now=now)
+        waiting = await count_waiting_in(memory, tx)
+        counted = Counted({**row, "inbox": waiting}, now, newest)
         memory.counts.set(tx.tenant_id, counted)
     return counted
 

@@ -50,12 +50,6 @@ async def find_conflicts(memory: Memory, limit: int, cursor: str | None, lineage
     return page_of(rows, limit)
 
 
-async def count_open(memory: Memory, lineage: Lineage) -> int:
-    """Count the open conflicts."""
-    async with memory.transaction(lineage) as tx:
-        return await conflicts.count_open(tx)
-
-
 async def settle(
     memory: Memory,
     conflict_id: str | UUID,

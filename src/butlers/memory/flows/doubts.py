@@ -15,7 +15,6 @@ from butlers.memory.model import NOW, EventType, Lineage, MemoryRef, Then
 from butlers.memory.policy.trust import excerpt_of
 from butlers.memory.store import links
 
-MOST = 1_000
 _FALLEN = 20
 """The number of memories in doubt that a result names; the listing names all."""
 
@@ -35,12 +34,6 @@ async def list_doubts(memory: Memory, limit: int, lineage: Lineage) -> list[dict
         rows = await links.find_doubted(tx, now=memory.now(), limit=limit, excerpt=EXCERPT)
         grounds = await grounds_in(tx, {id for row in rows for id in row["in_doubt"]}, memory.now())
     return [as_json({**row, "because": [grounds[id] for id in row["in_doubt"]]}) for row in rows]
-
-
-async def count_doubts(memory: Memory, lineage: Lineage) -> int:
-    """Count the memories in doubt, up to a thousand."""
-    async with memory.transaction(lineage) as tx:
-        return len(await links.find_doubted(tx, now=memory.now(), limit=MOST, excerpt=0))
 
 
 async def grounds_in(

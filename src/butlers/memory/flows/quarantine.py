@@ -47,13 +47,6 @@ async def get_quarantined(
     return as_json(shown)
 
 
-async def count_waiting(memory: Memory, lineage: Lineage) -> tuple[int, int]:
-    """Count what waits for a person: quarantined memories, and proposals."""
-    async with memory.transaction(lineage) as tx:
-        row = await quarantine.count_waiting(tx, now=memory.now())
-    return row["held"], row["proposed"]
-
-
 async def release_memory(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bool:
     """Release a memory from quarantine; false if it is not in it.
 

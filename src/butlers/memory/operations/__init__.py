@@ -5,7 +5,7 @@
 from butlers.memory.operations.operation_context import OPERATIONS, OperationContext
 from butlers.memory.operations import storage, batch, retrieval, feedback, listing  # noqa: F401
 from butlers.memory.operations import entities, upkeep, consolidation, projects  # noqa: F401
-from butlers.memory.operations import trust, conflicts, decisions  # noqa: F401
+from butlers.memory.operations import trust, conflicts, decisions, inbox  # noqa: F401
 # isort: on
 
 __all__ = ["OPERATIONS", "OperationContext"]

@@ -212,7 +212,7 @@ async def stats(ctx: OperationContext, params: StatsInput) -> dict[str, Any]:
     """Count memories by type and state.
 
     Use it to see how much is stored and whether consolidation keeps up. scope narrows the
-    counts of facts and rules. Returns {episodes, facts, rules}, each an object of counts;
+    counts of facts and rules. Returns {episodes, facts, rules, inbox}, each an object of counts;
     episodes.backlog_age_hours is the age of the oldest episode that waits.
     """
     scope = None if params.scope is None else await ctx.seen(params.scope)

@@ -41,6 +41,9 @@ class OperationContext:
     scopes: tuple[str, ...] = ()
     """The scopes the caller's token is limited to; empty for all."""
 
+    sessions_aside: Callable[[], list[dict[str, Any]]] = list
+    """Lists the sessions that could not be stored, as the inbox does."""
+
     @classmethod
     def of(
         cls,

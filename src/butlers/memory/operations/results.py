@@ -196,6 +196,8 @@ class MemoryStats(Output):
     episodes: EpisodeCounts
     facts: FactCounts
     rules: RuleCounts
+    inbox: dict[str, int] = {}
+    """What waits for a person, by kind."""
 
 
 class Happened(Output):

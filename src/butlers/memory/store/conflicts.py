@@ -1,7 +1,7 @@
 """Conflicts and duplicates among facts, and how many values predicates have."""
 
 from butlers.db.queries import load
-from butlers.db.statements import FirstRow, OnlyValue, Rows, Touched
+from butlers.db.statements import FirstRow, Rows, Touched
 
 _SQL = load(__file__)
 
@@ -9,7 +9,6 @@ find_predicates = Rows(_SQL["find_predicates"])
 find_comparable = Rows(_SQL["find_comparable"])
 insert = Touched(_SQL["insert"])
 find_open = Rows(_SQL["find_open"])
-count_open = OnlyValue[int](_SQL["count_open"])
 lock = FirstRow(_SQL["lock"])
 find_keys = Rows(_SQL["find_keys"])
 settle = Touched(_SQL["settle"])

@@ -1,14 +1,3 @@
--- {open} --
--- Both facts are valid, and nobody has settled that both may be.
-c.settled_as is distinct from 'both' and are_both_current(n, o)
-
--- {sides} --
--- A conflict with its facts.
-from memory_conflicts c
-join facts n on n.tenant_id = :tenant_id and n.id = c.newer_id
-join facts o on o.tenant_id = :tenant_id and o.id = c.older_id
-where c.tenant_id = :tenant_id
-
 -- find_predicates --
 -- Find some predicates of the active facts about these subjects or entities.
 select distinct predicate from (
@@ -119,10 +108,6 @@ select c.id, c.kind, c.why, c.score, c.created_at, {fact_n} as newer, {fact_o} a
   and (:place_id::uuid is null or c.created_at < :place_at or c.id > :place_id)
 order by c.created_at desc, c.id
 limit :limit
-
--- count_open --
--- Count open conflicts.
-select count(*) {sides} and {open}
 
 -- lock --
 -- Lock an open conflict and its two facts until the transaction ends.

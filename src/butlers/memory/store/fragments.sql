@@ -61,3 +61,54 @@ select from facts o
     and fact_key(o.scope, o.entity_id, o.subject, o.predicate)
       = fact_key(f.scope, f.entity_id, f.subject, f.predicate)
     and tstzrange(o.valid_from, o.valid_to)
+
+-- {held} --
+-- Memories in quarantine; a piece goes with its episode.
+(
+  select 'episode' as memory_type, id, content, null as subject, null as predicate, quarantined,
+    origin, trust, stored_by, butler as scope, created_at
+  from episodes
+  where tenant_id = :tenant_id and quarantined is not null
+    and not (piece is not null and exists (
+      select from episodes whole
+      where whole.tenant_id = :tenant_id and whole.quarantined is not null
+        and whole.id::text = episodes.metadata ->> 'part'
+    ))
+    and episode_state(expires_at, :now) <> 'expired'
+  union all
+  select 'fact', id, content, subject, predicate, quarantined, origin, trust, stored_by, scope,
+    created_at
+  from facts
+  where tenant_id = :tenant_id and validity = 'quarantined'
+  union all
+  select 'rule', id, content, null, null, quarantined, origin, trust, stored_by, scope, created_at
+  from rules
+  where tenant_id = :tenant_id and quarantined is not null
+    and rule_state(metadata) <> 'forgotten'
+) held
+
+-- {open} --
+-- Both facts are valid, and nobody has settled that both may be.
+c.settled_as is distinct from 'both' and are_both_current(n, o)
+
+-- {sides} --
+-- A conflict with its facts.
+from memory_conflicts c
+join facts n on n.tenant_id = :tenant_id and n.id = c.newer_id
+join facts o on o.tenant_id = :tenant_id and o.id = c.older_id
+where c.tenant_id = :tenant_id
+
+-- {doubt} --
+-- Current memories among those that may be `resting` on something, and what they rest on that fell.
+(
+  select 'fact' as memory_type, f.id, f.subject, f.predicate, left(f.content, :excerpt) as content,
+    f.origin, f.stored_by, f.scope, f.created_at,
+    in_doubt(:tenant_id, 'fact', f.id, :now, null, null) as in_doubt
+  from resting r join facts f on f.tenant_id = :tenant_id and f.id = r.id
+  where r.kind = 'fact' and is_fact_valid(f, :now, null, null)
+  union all
+  select 'rule', u.id, null, null, left(u.content, :excerpt), u.origin, u.stored_by, u.scope,
+    u.created_at, in_doubt(:tenant_id, 'rule', u.id, :now, null, null)
+  from resting r join rules u on u.tenant_id = :tenant_id and u.id = r.id
+  where r.kind = 'rule' and is_rule_current(u, null)
+) d

@@ -63,17 +63,7 @@ resting (kind, id) as (
 -- {doubted} --
 -- Those of them that are current and in doubt, with the reasons.
 select d.memory_type, d.id, d.subject, d.predicate, d.content, d.created_at, d.in_doubt
-from (
-  select 'fact' as memory_type, f.id, f.subject, f.predicate, left(f.content, :excerpt) as content,
-    f.created_at, in_doubt(:tenant_id, 'fact', f.id, :now, null, null) as in_doubt
-  from resting r join facts f on f.tenant_id = :tenant_id and f.id = r.id
-  where r.kind = 'fact' and is_fact_valid(f, :now, null, null)
-  union all
-  select 'rule', u.id, null, null, left(u.content, :excerpt), u.created_at,
-    in_doubt(:tenant_id, 'rule', u.id, :now, null, null)
-  from resting r join rules u on u.tenant_id = :tenant_id and u.id = r.id
-  where r.kind = 'rule' and is_rule_current(u, null)
-) d
+from {doubt}
 where d.in_doubt is not null
 order by d.created_at desc, d.id
 limit :limit

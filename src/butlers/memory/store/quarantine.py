@@ -1,13 +1,12 @@
 """Memories in quarantine."""
 
 from butlers.db.queries import load
-from butlers.db.statements import FirstRow, FirstValue, OnlyRow, Rows, Touched
+from butlers.db.statements import FirstRow, FirstValue, Rows, Touched
 
 _SQL = load(__file__)
 
 find = Rows(_SQL["find"])
 get = FirstRow(_SQL["get"])
-count_waiting = OnlyRow(_SQL["count_waiting"])
 lock_fact = FirstRow(_SQL["lock_fact"])
 release_fact = Touched(_SQL["release_fact"])
 release_rule = Touched(_SQL["release_rule"])

@@ -1,28 +1,3 @@
--- {held} --
--- Memories in quarantine; a piece goes with its episode.
-(
-  select 'episode' as memory_type, id, content, null as subject, null as predicate, quarantined,
-    origin, trust, stored_by, butler as scope, created_at
-  from episodes
-  where tenant_id = :tenant_id and quarantined is not null
-    and not (piece is not null and exists (
-      select from episodes whole
-      where whole.tenant_id = :tenant_id and whole.quarantined is not null
-        and whole.id::text = episodes.metadata ->> 'part'
-    ))
-    and episode_state(expires_at, :now) <> 'expired'
-  union all
-  select 'fact', id, content, subject, predicate, quarantined, origin, trust, stored_by, scope,
-    created_at
-  from facts
-  where tenant_id = :tenant_id and validity = 'quarantined'
-  union all
-  select 'rule', id, content, null, null, quarantined, origin, trust, stored_by, scope, created_at
-  from rules
-  where tenant_id = :tenant_id and quarantined is not null
-    and rule_state(metadata) <> 'forgotten'
-) held
-
 -- find --
 -- Find memories in quarantine, oldest first.
 select memory_type, id, content, subject, predicate, quarantined as reason, origin, trust,
@@ -37,15 +12,6 @@ select memory_type, id, content, subject, predicate, 'quarantined' as state, qua
   origin, trust, stored_by, scope, created_at
 from {held}
 where id = :id
-
--- count_waiting --
--- Count what waits for a person: memories in quarantine, and proposals.
-select
-  (select count(*) from {held}) as held,
-  (
-    select count(*) from memory_proposals where tenant_id = :tenant_id and status = 'waiting'
-  ) as proposed
-order by 1
 
 -- lock_fact --
 -- Lock a fact in quarantine until the transaction ends.
