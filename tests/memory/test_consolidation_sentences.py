@@ -8,11 +8,10 @@ import pytest
 from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.proposals import find_proposals
 from butlers.memory.policy.consolidation import brief_schema, sentence_names
-from butlers.memory.policy.consolidation_keys import key_of
-from butlers.memory.policy.consolidation_quotes import parse_brief
-from butlers.memory.policy.consolidation_sentences import is_request, statement, statements
+from butlers.memory.policy.consolidation_brief import key_of, parse_brief
+from butlers.memory.policy.consolidation_sentences import statement, statements
 from memory.consolidation_stories import active_facts, infer, statuses, tell
-from memory.scripted_model import ScriptedModel
+from memory.scripted_model import ScriptedModel, answer, fact
 
 
 class Small(ScriptedModel):
@@ -135,7 +134,7 @@ def test_a_key_is_plain_words(passage, about, prop, key):
 def test_what_cannot_be_named_in_plain_words_gets_no_key(passage, about, prop):
     assert key_of(about, prop, passage)[1] == ""
     told = described(("fact", about, prop), of=[passage])
-    assert parse_brief(told, [passage], []).new_facts == ()
+    assert parse_brief(told, [passage]).new_facts == ()
 
 
 @pytest.mark.parametrize("other", ["the cache is on port 6381 now", "cache port: 6390 since today"])
@@ -149,7 +148,7 @@ def test_what_is_described_is_kept_in_the_words_of_the_person():
     said = described(
         ("fact", "broker", "port"), ("task", "user", "print"), ("chat", "", ""), of=told
     )
-    result = parse_brief(said, told, [])
+    result = parse_brief(said, told)
     assert [(one.subject, one.predicate, one.content) for one in result.new_facts] == [
         ("broker", "port", "the broker is on port 1884")
     ]
@@ -160,12 +159,12 @@ def test_what_is_described_is_kept_in_the_words_of_the_person():
 def test_two_statements_under_one_key_are_both_kept():
     told = ["the cache is on port 6380", "the cache has another port on my laptop"]
     said = described(("fact", "cache", "port"), ("fact", "cache", "port"), of=told)
-    keys = [(one.subject, one.predicate) for one in parse_brief(said, told, []).new_facts]
+    keys = [(one.subject, one.predicate) for one in parse_brief(said, told).new_facts]
     assert keys == [("cache", "port"), ("cache", "port laptop")]
 
 
 def test_an_answer_in_another_form_is_a_fault():
-    assert parse_brief("I cannot do that.", ["Ann likes tea"], []).parse_errors
+    assert parse_brief("I cannot do that.", ["Ann likes tea"]).parse_errors
 
 
 def test_the_schema_names_each_sentence_by_its_first_words():
@@ -174,10 +173,6 @@ def test_the_schema_names_each_sentence_by_its_first_words():
     assert name == "sentences"
     assert list(sentences["properties"]) == ["1. we build with", "2. Ann likes tea"]
     assert sentences["required"] == list(sentences["properties"])
-
-
-def test_a_standing_wish_is_no_request():
-    assert is_request("please fix that") and not is_request("please never use tabs")
 
 
 async def test_a_model_is_not_asked_where_nobody_states_anything(memory, lineage, owner):
@@ -206,3 +201,24 @@ async def test_what_a_small_model_would_replace_waits_for_a_person(memory, linea
     assert "the cache listens on 6381" in json.dumps(waiting, default=str)
     assert ("cache", "port", "6380") in await active_facts(owner)
     assert await statuses(owner) == ["consolidated"]
+
+
+@pytest.mark.contract("L29")
+async def test_a_small_model_replaces_nothing_and_keeps_no_secret(memory, lineage, owner):
+    said = ("Ann drinks tea", "Ann drinks rum", "Ann has a password: Kx9-tulip-42")
+    for one in said:
+        await tell(memory, lineage, f"{one}.")
+    model = Small(lambda _: described(("fact", "Ann", "has"), of=[next(asked)]))
+    asked = iter(said)
+    report = await run_consolidation(memory, model, lineage)
+    assert (report.facts_created, report.facts_updated) == (2, 0)
+    assert {content for *_, content in await active_facts(owner)} == set(said[:2])
+    assert await statuses(owner) == ["consolidated", "consolidated", "failed"]
+
+
+@pytest.mark.contract("L29")
+async def test_a_copy_of_an_episode_confirms_nothing(memory, lineage):
+    said = ScriptedModel(answer(new_facts=[fact("Ann", "likes", "Ann likes tea")]))
+    for told, confirmed in (("Ann likes tea", 0), ("Ann likes tea", 0), ("Tea again for Ann", 1)):
+        await tell(memory, lineage, told)
+        assert (await run_consolidation(memory, said, lineage)).confirmations_made == confirmed

@@ -18,7 +18,7 @@ from butlers.memory.policy import inputs
 from butlers.memory.policy.answer_json import MAX_ANSWER, find_object
 from butlers.memory.policy.validity import OPEN, Window
 
-_NOTHING = re.compile(r"\s*+(?:```[ \t]*+(?:json)?\s*+)?(?:\{\s*+\}|\[\s*+\])\s*+(?:```)?\s*+")
+NOTHING = re.compile(r"\s*+(?:```[ \t]*+(?:json)?\s*+)?(?:\{\s*+\}|\[\s*+\])\s*+(?:```)?\s*+")
 _NUMBER = re.compile(r"\s*#?[0-9]{1,9}\s*")
 
 MAX_ACTIONS = 100
@@ -85,7 +85,7 @@ def parse_consolidation(
     text: str, shown: Mapping[int, UUID] = MappingProxyType({})
 ) -> ConsolidationResult:
     """Parse an answer; parse errors name the place and the fault, never the content."""
-    if _NOTHING.fullmatch(text):
+    if NOTHING.fullmatch(text):
         return ConsolidationResult()
     answer, fault = find_object(text, frozenset((*LISTS, EMPTY)))
     if fault is not None:

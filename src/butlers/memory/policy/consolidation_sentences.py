@@ -84,12 +84,6 @@ def statement(sentence: str) -> str:
     return plain if _is_long_enough(plain) else ""
 
 
-def is_request(sentence: str) -> bool:
-    """Whether a sentence asks for something once, and states nothing that lasts."""
-    text = _LEAD.sub("", sentence)
-    return bool(_REQUEST.search(text)) and not is_standing(text)
-
-
 def is_standing(text: str) -> bool:
     """Whether a sentence says what holds or is to be done always or never."""
     return _STANDING.search(text) is not None

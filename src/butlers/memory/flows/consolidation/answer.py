@@ -30,9 +30,9 @@ from butlers.memory.policy.consolidation import (
     Reach,
     build_prompt,
 )
+from butlers.memory.policy.consolidation_brief import parse_brief
 from butlers.memory.policy.consolidation_parser import ConsolidationResult, parse_consolidation
 from butlers.memory.policy.consolidation_plan import EpisodeBatch, plan
-from butlers.memory.policy.consolidation_quotes import parse_brief
 from butlers.memory.policy.inputs import checked_id
 from butlers.memory.store import consolidation, memories, proposals
 from butlers.memory.store.consolidation import Lease
@@ -84,7 +84,7 @@ async def take_answer(
     if prompt.statements is None:
         result = parse_consolidation(answer, prompt.shown)
     else:
-        result = parse_brief(answer, prompt.statements, claimed.episodes)
+        result = parse_brief(answer, prompt.statements)
     butler, known_to_all = claimed.butler, await _known_to_all(memory, result, lineage)
     batch = EpisodeBatch(butler, claimed.episodes, prompt.instructions, known_to_all)
     planned = plan(result, batch, prompt.known, memory.settings)

@@ -1,17 +1,30 @@
-"""Name what a passage is about, in words that another passage about the same would get too.
+"""Read a small model's answer, and name what each sentence is about.
 
-Common properties and verbs are known by their words, in `consolidation_sentences.toml`; for others
-a model's property is taken if it is a plain one, or else the passage's verb.
+The model only describes sentences; what is stored are a person's own words, under a name that
+another sentence about the same would get too. Common properties and verbs are known by their words,
+in `consolidation_sentences.toml`; for others a model's property is taken if it is a plain one, or
+else the passage's verb.
 """
 
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from butlers.kernel.text import folded
+from butlers.memory.policy.answer_json import find_object
+from butlers.memory.policy.consolidation import SENTENCES, SentenceKind, sentence_names
 from butlers.memory.policy.consolidation_guards import telling
-from butlers.memory.policy.consolidation_sentences import TABLES
+from butlers.memory.policy.consolidation_parser import (
+    NOTHING,
+    ConsolidationResult,
+    NewFactEntry,
+    NewRuleEntry,
+)
+from butlers.memory.policy.consolidation_sentences import TABLES, is_standing
 from butlers.memory.policy.fact_statements import read_property
 
 USER = "user"
+_LASTING = frozenset({SentenceKind.FACT, SentenceKind.RULE})
 _LONGEST_SUBJECT, _LONGEST_PREDICATE, _OPENING_WORDS = 4, 2, 4
 _MANY = " …"
 
@@ -39,6 +52,42 @@ _OWN_VERB = re.compile(
 _CLAUSE = re.compile(rf"(?:^|[,;:]\s)([^,;:]{{2,60}}?) ((?:{TABLES['finite']})\b{_PARTICLE})", re.I)
 
 
+def parse_brief(answer: str, statements: Sequence[str]) -> ConsolidationResult:
+    """Parse a small model's answer: a description of each statement."""
+    if NOTHING.fullmatch(answer):
+        return ConsolidationResult(is_quoted=True)
+    described, fault = find_object(answer, frozenset({SENTENCES}))
+    kinds = described.get(SENTENCES)
+    if fault or not isinstance(kinds, Mapping):
+        return ConsolidationResult(parse_errors=(fault or f"{SENTENCES}: must be an object",))
+    rules = tuple(NewRuleEntry(text) for text in statements if is_standing(text))
+    pairs = zip(sentence_names(statements), statements, strict=True)
+    facts = [(kinds.get(name), text) for name, text in pairs if not is_standing(text)]
+    return ConsolidationResult(new_facts=_described(facts), new_rules=rules, is_quoted=True)
+
+
+def _described(sentences: Sequence[tuple[Any, str]]) -> tuple[NewFactEntry, ...]:
+    """Make facts of what a model takes for one, each under a key of its own."""
+    facts: dict[tuple[str, str], NewFactEntry] = {}
+    for said, text in sentences:
+        if not isinstance(said, Mapping) or not _is_lasting(said, text):
+            continue
+        about, prop = (str(said.get(name, "")) for name in ("about", "property"))
+        subject, predicate = key_of(about, prop, text)
+        # Of two statements under one key the second would replace the first.
+        if (folded(subject), predicate) in facts:
+            predicate = with_value(predicate, subject, text)
+        if predicate:
+            fact = NewFactEntry(subject, predicate, text)
+            facts.setdefault((folded(subject), predicate), fact)
+    return tuple(facts.values())
+
+
+def _is_lasting(said: Mapping[str, Any], text: str) -> bool:
+    """Whether a sentence lasts for the model, or tells of a common property."""
+    return said.get("kind") in _LASTING or _first(text)[1] is not None
+
+
 def key_of(about: str, prop: str, passage: str) -> tuple[str, str]:
     """Return the subject and the predicate of a passage, given what a model says of it.
 
@@ -58,10 +107,10 @@ def key_of(about: str, prop: str, passage: str) -> tuple[str, str]:
     if not found and folded(named) not in folded(" ".join(passage.split()[:_OPENING_WORDS])):
         named = ""
     subject = USER if not found and _OWN_VERB.match(passage) else named
-    return subject, predicate_of(prop, subject, passage) if subject else ""
+    return subject, _predicate_of(prop, subject, passage) if subject else ""
 
 
-def predicate_of(given: str, subject: str, passage: str) -> str:
+def _predicate_of(given: str, subject: str, passage: str) -> str:
     """Return a property in one or two plain words, else the verb and what follows it, else ""."""
     name, found = _first(passage)
     if found:
@@ -80,11 +129,6 @@ def with_value(phrase: str, subject: str, passage: str) -> str:
     value = next(words, "")
     name = re.search(rf"(?i:\b{value}\b)(?: [A-Z][\w-]+)?", passage) if value else None
     return f"{phrase} {folded(name[0]) if name and name[0][0].isupper() else value}".strip()
-
-
-def has_known_property(passage: str) -> bool:
-    """Whether a passage tells of a common property, or tells it by a common verb."""
-    return _first(passage)[1] is not None
 
 
 def _first(passage: str) -> tuple[str, re.Match[str] | None]:
