@@ -167,6 +167,7 @@ async def test_an_injected_password_is_not_stored(memory, lineage, owner):
     assert len(report.errors) == 2 and "hunter22" not in str(report)
 
 
+@pytest.mark.contract("L43")
 async def test_what_a_model_draws_is_less_sure_than_what_somebody_states(memory, lineage, owner):
     await know(memory, lineage, "Bob", "likes", "rum")
     await tell(memory, lineage)

@@ -44,7 +44,7 @@ async def block(memory, lineage, prompt="tea for Ann", butler="general", budget=
     ).text
 
 
-@pytest.mark.contract("R20.1", "N6.4")
+@pytest.mark.contract("R20.1", "N6.4", "L43")
 async def test_the_block_has_its_sections_and_formats(memory, lineage):
     await some_memories(memory, lineage)
     assert await block(memory, lineage, "Ann came; offer a drink, mind the allergy") == (

@@ -220,7 +220,7 @@ async def test_a_forgotten_rule_is_not_looked_at(memory, lineage, owner, clock):
     assert await run_decay_sweep(memory, lineage) == NOTHING
 
 
-@pytest.mark.contract("N7.3", "L30")
+@pytest.mark.contract("N7.3", "L30", "L43")
 async def test_a_warning_does_not_wane(memory, lineage, owner, clock):
     rule = await a_rule(memory, lineage)
     for reason in ("it spilled", "it burned", "it stained"):

@@ -186,6 +186,7 @@ async def test_only_what_holds_at_once_is_at_odds(memory, lineage, owner):
         ("She", ("age", "likes"), None),
     ],
 )
+@pytest.mark.contract("L43")
 async def test_a_second_fact_makes_an_entity_of_a_name(
     memory, lineage, owner, subject, predicates, kind
 ):

@@ -149,7 +149,7 @@ async def test_indexes_of_the_wide_rows(owner, table, expected):
     assert not any("embedding" in one or "search_vector" in one for one in found)
 
 
-@pytest.mark.contract("L16")
+@pytest.mark.contract("L16", "L43")
 @pytest.mark.parametrize("table", INDEX)
 async def test_what_is_searched_by_lies_in_narrow_tables(owner, table):
     assert await indexes(owner, table) == INDEX[table]

@@ -106,7 +106,7 @@ ADDED = {
     "memory_search": TOLD | THEN | {"min_relevance": 0.0},
     "memory_recall": TOLD | THEN | {"types": OPTIONAL, "counted": True, "nearest": False},
     "memory_context": THEN,
-    "memory_get": TOLD,
+    "memory_get": {"detail": "full"},
     "memory_mark_helpful": TOLD | {"context": OPTIONAL},
     "memory_mark_harmful": TOLD | {"context": OPTIONAL},
 }

@@ -72,7 +72,7 @@ async def client_of(transport: str, daemon: Daemon) -> AsyncIterator[Walk]:
         yield Walk(client, tenant)
 
 
-@pytest.mark.contract("L19", "R27.1", "R27.2", "N7.1")
+@pytest.mark.contract("L19", "R27.1", "R27.2", "N7.1", "L46")
 @pytest.mark.parametrize("transport", ["http auto", "http legacy", "stdio auto", "stdio legacy"])
 async def test_every_tool_answers_in_its_shape(transport: str, daemon: Daemon) -> None:
     async with client_of(transport, daemon) as walk:
@@ -127,9 +127,7 @@ async def write(walk: Walk) -> Stored:
 
 async def read(walk: Walk, stored: Stored) -> None:
     episode = stored.episode
-    read = (
-        await walk("memory_get", memory_type="episode", memory_id=episode["id"], detail="full")
-    )["result"]
+    read = (await walk("memory_get", memory_type="episode", memory_id=episode["id"]))["result"]
     assert set(read) == EPISODE_KEYS
     assert (read["content"], read["session_id"], read["importance"]) == (
         told(stored.mark),
@@ -137,9 +135,7 @@ async def read(walk: Walk, stored: Stored) -> None:
         7,
     )
     assert (read["expires_at"], read["reference_count"]) == (episode["expires_at"], 1)
-    read = (await walk("memory_get", memory_type="fact", memory_id=stored.fact, detail="full"))[
-        "result"
-    ]
+    read = (await walk("memory_get", memory_type="fact", memory_id=stored.fact))["result"]
     assert set(read) == FACT_KEYS
     assert (read["content"], read["tags"], read["state"]) == ("tea", ["taste"], "active")
     assert read["said_at"] == SAID
@@ -196,7 +192,7 @@ async def judge(walk: Walk) -> None:
     assert f"rule {unknown} does not exist" in said
 
     before = await walk("memory_stats")
-    assert set(before) == {"episodes", "facts", "rules"}
+    assert set(before) == {"episodes", "facts", "rules", "inbox"}
     assert set(before["episodes"]) == {
         "total", "unconsolidated", "consolidated", "failed", "dead_letter", "backlog_age_hours",
     }  # fmt: skip

@@ -16,7 +16,7 @@ from butlers.memory.operations import input_fields
 from butlers.memory.operations.operation_context import OPERATIONS, OperationContext, routes_of
 from butlers.memory.operations.page_results import ContextBlock, ContextPreview, MemoryDetail
 from butlers.memory.operations.results import Happened, RecalledMemory, RememberedMemory
-from butlers.operation import Input, Route, Toolset
+from butlers.operation import Detail, Input, Route, Toolset
 
 _THRESHOLD = "facts.retrieval_confidence_threshold"
 ANSWERING = 1e-6
@@ -121,8 +121,11 @@ async def recall(ctx: OperationContext, params: RecallInput) -> list[Recalled]:
     )
 
 
-class Get(input_fields.Reference, input_fields.DetailInput):
+class Get(input_fields.Reference):
     """One memory, by its id."""
+
+    detail: Annotated[Detail, *input_fields.word(Detail)] = Detail.FULL
+    """full returns the whole memory; brief leaves out empty and internal fields"""
 
 
 @OPERATIONS.add(
