@@ -78,7 +78,7 @@ async def test_the_rest_serves_and_calls_to_what_failed_are_told_why(
     daemon: Daemon, home: Home
 ) -> None:
     async with over_http(daemon, token_for(home, "general")) as client:
-        assert set(await call(client, "memory_stats")) == {"episodes", "facts", "rules"}
+        assert set(await call(client, "memory_stats")) == {"episodes", "facts", "rules", "inbox"}
         said = await refusal(client, "note_save", key="a", content="b")
         assert "module notebook failed to start: SQLite: file is not a database" in said
 

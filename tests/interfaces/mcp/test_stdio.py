@@ -86,7 +86,7 @@ async def test_it_answers_while_a_migration_is_held_up(
             assert len((await client.list_tools(cache_mode="bypass")).tools) == 19
             assert not counting.done(), "a call waits for the database"
             await migrating.commit()
-            assert set(await counting) == {"episodes", "facts", "rules"}
+            assert set(await counting) == {"episodes", "facts", "rules", "inbox"}
     finally:
         if rows.is_in_transaction():
             await migrating.rollback()
