@@ -56,6 +56,10 @@ class Family:
 
     async def is_gone(self) -> None:
         assert self.born.exists()
+        # A process that was killed takes a moment to go; one that was not stays for seconds.
+        patience = time.monotonic() + 1
+        while processes_mentioning(str(self.born)) and time.monotonic() < patience:
+            await asyncio.sleep(0.02)
         assert processes_mentioning(str(self.born)) == []
         await asyncio.sleep(0.1)
         assert not self.late.exists()
