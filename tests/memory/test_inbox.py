@@ -5,11 +5,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from butlers.memory.flows import feedback, forget, remember
+from butlers.auth.rights import Caller
+from butlers.memory.flows import feedback, forget, recall, remember, undo
+from butlers.memory.flows.context import ContextQuery, build_context
 from butlers.memory.flows.inbox import WaitingKind, count_waiting
+from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.model import Lineage, MemoryRef, MemoryType, NewFact, NewRule, Origin, Trust
 from butlers.memory.operations import OPERATIONS, OperationContext, listing
 from butlers.memory.operations.inbox import _KINDS, list_inbox
+from butlers.sessions.agent_calls import AgentCall
+from butlers.sessions.tool_memory import ToolMemory
 
 PERSON = Lineage("acme", "ann", origin=Origin.OPERATOR)
 AGENT = Lineage("acme", "codex")
@@ -123,6 +128,66 @@ async def test_a_rule_that_was_kept_comes_back_when_it_is_marked_again(memory, c
     clock.advance(minutes=1)
     await feedback.mark_harmful(memory, rule, None, AGENT)
     assert "reported_harmful" in await count_waiting(memory, PERSON)
+
+
+@pytest.mark.contract("L45")
+async def test_a_reported_rule_says_so_wherever_it_is_told_until_a_person_decides(memory, clock):
+    rule = (await remember.store_rule(memory, NewRule("Never run `pip` as root"), PERSON)).id
+    for actor in ("codex", "codex", "claude"):
+        clock.advance(minutes=1)
+        marked = await feedback.mark_harmful(memory, rule, "slow", replace(AGENT, actor=actor))
+    assert (marked["maturity"], marked["harmful_count"]) == ("candidate", 3)
+    assert await feedback.invert_waiting(memory, AGENT) == 0
+    for _ in range(9):
+        await feedback.confirm_memory(memory, "rule", rule, AGENT)
+        await feedback.mark_helpful(memory, rule, AGENT)
+    assert await is_told_harmful(memory, rule) == [True] * 4
+    await feedback.confirm_memory(memory, "rule", rule, PERSON)
+    assert await is_told_harmful(memory, rule) == [False] * 4
+
+
+async def is_told_harmful(memory, rule):
+    """Whether a context, a session's start, a tool call and a result say so of the only rule."""
+    asked = ContextQuery("pip as root", "general", 3000)
+    blocks = [
+        await build_context(memory, replace(asked, opening=opening), AGENT)
+        for opening in (False, True)
+    ]
+    call = AgentCall("pip install x", ())
+
+    async def opened():
+        return memory
+
+    tools = ToolMemory("general", opened, 5.0)
+    about = await tools.before_call("s", call, Caller("acme", "codex"))
+    texts = [*(block.text for block in blocks), about.text]
+    assert all("Never run" in text for text in texts), texts
+    told = await recall.get_memory(memory, MemoryType.RULE, rule, AGENT)
+    said = [" reported harmful" in text for text in texts]
+    return [*said, told["metadata"].get("reported_harmful", False)]
+
+
+@pytest.mark.contract("L45")
+@pytest.mark.parametrize("helps", [0, 9])
+async def test_a_persons_mark_turns_a_reported_rule_whatever_agents_marked_since(
+    memory, clock, helps
+):
+    rule = (await fill(memory, clock))["reported_harmful"]
+    for _ in range(helps):
+        await feedback.mark_helpful(memory, rule, AGENT)
+    turned = await feedback.mark_harmful(memory, rule, None, PERSON)
+    assert turned["maturity"] == "anti_pattern" and "too slow" in turned["content"]
+    assert "reported_harmful" not in turned["metadata"]
+
+
+@pytest.mark.contract("L45", "R30")
+async def test_undoing_the_marks_takes_the_report_back(memory, clock):
+    rule = await remember.store_rule(memory, NewRule("Ask twice"), PERSON)
+    for actor in ("token:a", "token:a", "token:b"):
+        await feedback.mark_harmful(memory, rule.id, None, replace(AGENT, actor=actor))
+    assert await count_waiting(memory, PERSON) == {"reported_harmful": 1}
+    await undo.undo_source(memory, UndoSource(token="b"), PERSON)
+    assert await count_waiting(memory, PERSON) == {}
 
 
 async def test_an_agents_rule_is_not_reported_and_marks_below_the_threshold_are_not(memory, clock):

@@ -453,7 +453,7 @@ async def test_a_megabyte_of_different_words_is_stored_and_found_by_its_beginnin
     assert kept == content
 
 
-@pytest.mark.parametrize("key", ["status", "forgotten", "needs_inversion"])
+@pytest.mark.parametrize("key", ["status", "forgotten", "needs_inversion", "reported_harmful"])
 async def test_no_memory_is_born_fading_or_forgotten(memory, lineage, owner, key):
     with pytest.raises(InvalidInput, match=key):
         await remember.store_fact(memory, NewFact("s", "p", "c", metadata={key: True}), lineage)

@@ -7,6 +7,7 @@ import typer
 
 from butlers.interfaces.cli.output import (
     excerpt,
+    is_reported,
     listed,
     number,
     plain,
@@ -50,7 +51,8 @@ def _state(memory: Row) -> str:
     if "consolidation_status" in memory:
         return str(memory["consolidation_status"])
     own = "feedback from its author only" if memory.get("own_marks") else ""
-    return ", ".join(filter(None, (str(memory["state"]), memory.get("maturity"), own)))
+    harm = "reported harmful" if is_reported(memory) else ""
+    return ", ".join(filter(None, (str(memory["state"]), memory.get("maturity"), own, harm)))
 
 
 def show_explanation(answer: Row, _: Row) -> None:

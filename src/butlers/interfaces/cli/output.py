@@ -140,7 +140,15 @@ def excerpt(memory: Mapping[str, Any]) -> str:
     if memory.get("predicate") is not None:
         text = f"{memory['subject']} · {memory['predicate']}: {text}"
     cut = text if len(text) <= EXCERPT else f"{text[:EXCERPT].rstrip()}…"
-    return cut + "".join(f" ({word})" for key, word in _FLAGS.items() if memory.get(key))
+    flags = [word for key, word in _FLAGS.items() if memory.get(key)]
+    flags += ["reported harmful"] if is_reported(memory) else []
+    return cut + "".join(f" ({word})" for word in flags)
+
+
+def is_reported(memory: Mapping[str, Any]) -> bool:
+    """Whether a memory is a person's rule that was reported harmful."""
+    metadata = memory.get("metadata")
+    return isinstance(metadata, dict) and "reported_harmful" in metadata
 
 
 def when(instant: str | datetime | None) -> str:

@@ -121,6 +121,8 @@ async def confirm_in(work: UnitOfWork, ref: MemoryRef, episode_ids: Sequence[UUI
     before: Row | None = await STORES[ref.type].confirm(work.tx, id=ref.id, now=now)
     if before is None:
         return False
+    if ref.type is MemoryType.RULE and work.lineage.origin.is_person:
+        await rules.clear_report(work.tx, id=ref.id)
     payload: dict[str, Any] = {"last_confirmed_at": moved_time(before["was_confirmed_at"], now)}
     if before.get("was_confidence", 1.0) < 1.0:
         payload["confidence"] = {"from": before["was_confidence"], "to": 1.0}
@@ -236,10 +238,10 @@ def _columns(before: Row, after: RuleState, use: Application, now: datetime) -> 
     columns = {name: getattr(after, name) for name in ("maturity", *_COUNTED)}
     helped = use.outcome is RuleOutcome.HELPFUL
     columns["confirmed_at"] = now if helped else before["last_confirmed_at"]
-    lifted = ("needs_inversion", "status") if helped else ("needs_inversion",)
+    flags = {name: getattr(after, name) for name in ("needs_inversion", maturity.REPORTED)}
+    lifted = {*flags, "status"} if helped else flags.keys()
     metadata = {k: v for k, v in before["metadata"].items() if k not in lifted}
-    if after.needs_inversion:
-        metadata["needs_inversion"] = True
+    metadata |= {name: True for name, is_set in flags.items() if is_set}
     if use.reason is not None:
         metadata["harmful_reasons"] = maturity.with_reason(maturity.reasons(before), use.reason)
     return columns | {"metadata": metadata}

@@ -27,9 +27,8 @@ async def find_waiting(
     memory: Memory, limit: int, kind: str | None, lineage: Lineage
 ) -> list[dict[str, Any]]:
     """List what waits, of one kind if named; only a person gets quarantined texts."""
-    values = {**_values(memory), "excerpt": EXCERPT}
     async with memory.transaction(lineage) as tx:
-        rows = await inbox.find(tx, limit=limit, kind=kind, **values)
+        rows = await inbox.find(tx, limit=limit, kind=kind, now=memory.now(), excerpt=EXCERPT)
     hidden = {} if lineage.origin.is_person else dict.fromkeys(("subject", "predicate", "content"))
     return [{**row, **(hidden if row["kind"] == WaitingKind.QUARANTINED else {})} for row in rows]
 
@@ -42,16 +41,10 @@ async def count_waiting(memory: Memory, lineage: Lineage) -> dict[str, int]:
 
 async def count_waiting_in(memory: Memory, tx: Transaction) -> dict[str, int]:
     """Count what waits for a person, within a transaction."""
-    rows = await inbox.count(tx, **_values(memory), excerpt=0)
+    rows = await inbox.count(tx, now=memory.now(), excerpt=0)
     return {row["kind"]: row["number"] for row in rows}
 
 
 def in_words(counts: Mapping[str, int]) -> str:
     """Say how many of each kind wait."""
     return ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in counts.items())
-
-
-def _values(memory: Memory) -> dict[str, Any]:
-    harm = memory.settings.rules.harmful_to_antipattern
-    limits = {"min_harmful": harm.min_harmful, "max_effectiveness": harm.max_effectiveness}
-    return {"now": memory.now(), **limits}

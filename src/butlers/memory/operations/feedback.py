@@ -91,7 +91,8 @@ class MarkHarmful(MarkRule):
 async def mark_harmful(ctx: OperationContext, params: MarkHarmful) -> dict[str, Any]:
     """Mark a rule as harmful, with the reason. It weighs four times a helpful mark.
 
-    A rule with too much harm becomes an anti-pattern: a warning that names the reasons.
+    A rule with too much harm becomes an anti-pattern: a warning that names the reasons. A rule
+    that a person stated is marked "reported harmful" instead, until a person decides.
     Returns the rule with its new counts, effectiveness_score and maturity.
     """
     rule = await ctx.known_id("rule_id", params.rule_id, EventSubject.RULE)

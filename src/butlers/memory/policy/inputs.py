@@ -48,6 +48,7 @@ _TEXTS = ("subject", "predicate", "content", "scope", "butler", "author", "sourc
 # Keys of metadata that only the lifecycle writes: no memory starts as fading or forgotten.
 RESERVED = frozenset(
     {"status", "forgotten", "needs_inversion", "harmful_reasons", "original_content"}
+    | {"reported_harmful"}
 )
 
 

@@ -16,6 +16,7 @@ KEPT_REASONS = 100
 """The number of reasons that a rule keeps; its applications keep all."""
 
 COUNTED = ("applied_count", "success_count", "harmful_count", "effectiveness_score")
+REPORTED = "reported_harmful"
 _SMOOTHING = 0.01
 _NO_REASON = "it was marked harmful without a reason given"
 
@@ -31,12 +32,15 @@ class RuleState:
     effectiveness_score: float
     created_at: datetime
     needs_inversion: bool = False
+    reported_harmful: bool = False
+    """Whether marks of programs alone speak for a warning, so that a person has to decide."""
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "RuleState":
         """Return the state of a stored rule."""
         known = {name: row[name] for name in (*COUNTED, "created_at")}
-        return cls(Maturity(row["maturity"]), needs_inversion=awaits_inversion(row), **known)
+        known |= {"needs_inversion": awaits_inversion(row), REPORTED: is_reported(row)}
+        return cls(Maturity(row["maturity"]), **known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +78,13 @@ def after_mark(
     """Return the rule after a mark.
 
     Unless `own_marks` is set, its author's marks do not promote it. A rule that a person stated
-    becomes a warning only by a person's mark, or by marks of two callers.
+    becomes a warning only by a person's mark; until then it is reported harmful.
     """
     marks = (*earlier, mark)
     if mark.outcome is RuleOutcome.HARMFUL:
-        after = after_harmful(rule, settings, mark.at)
-        return after if _may_turn(marks, author) else replace(after, needs_inversion=False)
+        return _reported(after_harmful(rule, settings, mark.at), marks, author)
     after = after_helpful(rule, settings, mark.at)
+    after = replace(after, reported_harmful=rule.reported_harmful and not mark.origin.is_person)
     if settings.own_marks:
         return after
     by_others = [m for m in marks if m.outcome is RuleOutcome.HELPFUL and m.actor != author.actor]
@@ -100,11 +104,13 @@ def replayed(
     return state
 
 
-def _may_turn(marks: Sequence[Mark], author: Author) -> bool:
-    harmful = [mark for mark in marks if mark.outcome is RuleOutcome.HARMFUL]
-    by_a_person = any(mark.origin.is_person for mark in harmful)
-    several = len({mark.actor for mark in harmful}) > 1
-    return by_a_person or several or not author.origin.is_person
+def _reported(after: RuleState, marks: Sequence[Mark], author: Author) -> RuleState:
+    """Keep a person's rule as it is, but reported harmful, until a person marks it harmful too."""
+    harmful = after.needs_inversion or after.reported_harmful
+    people = [m for m in marks if m.outcome is RuleOutcome.HARMFUL and m.origin.is_person]
+    if people or not author.origin.is_person:
+        return replace(after, needs_inversion=harmful, reported_harmful=False)
+    return replace(after, needs_inversion=False, reported_harmful=harmful)
 
 
 def after_helpful(rule: RuleState, settings: RulesConfig, now: datetime) -> RuleState:
@@ -138,6 +144,11 @@ def awaits_inversion(row: Mapping[str, Any]) -> bool:
     """Whether a stored rule waits to become a warning."""
     wanted: bool = row["metadata"].get("needs_inversion") is True
     return wanted and row["maturity"] != Maturity.ANTI_PATTERN and row["state"] != "forgotten"
+
+
+def is_reported(row: Mapping[str, Any]) -> bool:
+    """Whether a stored rule of a person is reported harmful, and no person has decided yet."""
+    return row["metadata"].get(REPORTED) is True
 
 
 def reasons(row: Mapping[str, Any]) -> list[str]:

@@ -77,7 +77,8 @@ def reservations(row: Row) -> str:
     origin = ORIGIN_WORDS[row["origin"], row["trust"]]
     marked = _OWN_MARKS if row.get("own_marks") else ""
     doubt = "in doubt" if row.get("in_doubt") else ""
-    return ", ".join(filter(None, (origin, marked, doubt)))
+    harm = "reported harmful" if (row.get("metadata") or {}).get("reported_harmful") else ""
+    return ", ".join(filter(None, (origin, marked, doubt, harm)))
 
 
 def with_origin(row: Row) -> dict[str, Any]:

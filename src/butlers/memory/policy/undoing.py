@@ -65,6 +65,8 @@ def unmarked(rule: Row, marks: Sequence[Row], settings: RulesConfig) -> dict[str
     dropped = {"needs_inversion", "harmful_reasons"}
     if state.maturity is not Maturity.ANTI_PATTERN:
         dropped.add("original_content")
+    if not state.reported_harmful:
+        dropped.add(maturity.REPORTED)
     metadata = {key: value for key, value in rule["metadata"].items() if key not in dropped}
     harmful = (row["reason"] for row in marks if row["outcome"] == RuleOutcome.HARMFUL)
     if reasons := list(filter(None, harmful)):

@@ -1,26 +1,26 @@
 -- find_gotchas --
 -- Current rules, facts and decisions of visible scopes whose text matches a pattern, newest first.
 select memory_type, id, subject, predicate, content, effective_confidence, maturity,
-  effectiveness_score, said_at, origin, trust, own_marks, in_doubt
+  effectiveness_score, said_at, origin, trust, own_marks, in_doubt, metadata
 from (
   select 'rule' as memory_type, id, '' as subject, '' as predicate, content,
     {rule_confidence} as effective_confidence, maturity, effectiveness_score, created_at as said_at,
     origin, trust, has_only_own_reports(tenant_id, id, stored_by) as own_marks,
-    in_doubt(tenant_id, 'rule', id, :now, null, null) as in_doubt
+    in_doubt(tenant_id, 'rule', id, :now, null, null) as in_doubt, metadata
   from rules
   where tenant_id = :tenant_id and is_visible_scope(scope, :scope) and content ~* :pattern
     and rule_state(metadata) <> 'forgotten' and quarantined is null
   union all
   select 'fact', id, subject, predicate, content, {fact_confidence}, '', 0.0,
     coalesce(said_at, created_at), origin, trust, false,
-    in_doubt(tenant_id, 'fact', id, :now, null, null)
+    in_doubt(tenant_id, 'fact', id, :now, null, null), null
   from facts
   where tenant_id = :tenant_id and is_visible_scope(scope, :scope)
     and validity = 'active' and is_fact_valid(facts, :now, null, null)
     and concat_ws(' ', subject, predicate, content) ~* :pattern
   union all
   select 'episode', id, '', '', content, 1.0, '', 0.0, coalesce(said_at, created_at), origin, trust,
-    false, null::uuid[]
+    false, null::uuid[], null
   from episodes
   where tenant_id = :tenant_id and piece = 'decision' and content ~* :pattern
     and (:scope::text is null or is_named_scope(butler, :scope))

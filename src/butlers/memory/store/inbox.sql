@@ -55,12 +55,8 @@
     ),
     r.origin, r.stored_by, r.scope, r.last_evaluated_at
   from rules r
-  where r.tenant_id = :tenant_id and r.origin in ('operator', 'user')
-    and r.harmful_count >= :min_harmful and r.effectiveness_score < :max_effectiveness
-    and r.maturity <> 'anti_pattern' and r.quarantined is null
-    and rule_state(r.metadata) <> 'forgotten'
-    -- A person who confirms it has decided, until it is marked again.
-    and r.last_evaluated_at > r.last_confirmed_at
+  where r.tenant_id = :tenant_id and r.metadata -> 'reported_harmful' = 'true'
+    and r.quarantined is null and rule_state(r.metadata) <> 'forgotten'
 ) waiting
 
 -- {dependent} --

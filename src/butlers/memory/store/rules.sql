@@ -67,6 +67,12 @@ from (
 where rules.tenant_id = :tenant_id and rules.id = before.id
 returning before.was_confirmed_at, before.was
 
+-- clear_report --
+-- A person has decided on a rule that was reported harmful.
+update rules
+set metadata = metadata - 'reported_harmful'
+where tenant_id = :tenant_id and id = :id and metadata -> 'reported_harmful' = 'true'
+
 -- forget --
 -- Forget a rule; one already forgotten is left as it is.
 update rules
