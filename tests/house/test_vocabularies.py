@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import pytest
 
+from butlers.interfaces.web.formatting import WORDS
 from butlers.memory import model
 from butlers.memory.model import (
     ConflictKind,
@@ -94,3 +95,7 @@ def test_every_vocabulary_is_checked_or_said_not_to_be():
     checked = {words.__name__ for words in CHECKED.values()}
     assert found - checked <= UNCHECKED.keys()
     assert checked <= found
+
+
+def test_pages_name_only_events_that_there_are():
+    assert set(WORDS["events"]) <= set(model.EventType)

@@ -8,45 +8,20 @@ import re
 from collections import Counter
 
 from butlers.kernel.text import folded, stop_words
+from butlers.kernel.word_tables import load_tables
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-# Placeholders instead of a value: variables, calls, blanks to fill in.
-_PLACEHOLDER = re.compile(
-    r"[$%<{\[(*].*|\W+|[x*•.…_-]+|.*[({\[].*"
-    r"|(?:your|my|the|some|example|changeme|dummy|test|fake|redacted|hidden|placeholder|insert)"
-    r"(?:[_\W].*)?|[^\d]*(?:pass|passwor[dt]|secret|token|api_?key)[^\d]*"
-    r"|(?:true|false|null|none|nil|undefined|yes|no|on|off|optional|required|string|str|int|bool"
-    r"|bytes|text|password|passwd|pass|passphrase|pwd|secret|token|key|apikey|api_?key|value"
-    r"|credentials?|env|input|prompt)s?[.]?",
-    re.IGNORECASE | re.DOTALL,
+_TABLES = load_tables(__file__)
+_PLACEHOLDER, _PUBLIC, _NAMED = (
+    re.compile("|".join(_TABLES[name]), re.IGNORECASE | re.DOTALL)
+    for name in ("placeholder", "public", "named")
 )
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
-_WORDS_ABOUT_PASSWORDS = """
-accepted asked authentication authorization blank called changed correct default denied different
-empty encrypted expired field fields fine forgotten hashed hashing hidden important incorrect
-invalid lost managed management manager mandatory missing needed optional policies policy private
-protected protection public ready rejected required reset safe saved secret secure security shared
-simple stored strong stronger there unique unknown updated valid visible weak wrong
-correcta errada falsch falso faux incorrecta incorrecto richtig sicher
-"""
-_NOT_CHOSEN = frozenset(_WORDS_ABOUT_PASSWORDS.split())
+_NOT_CHOSEN = frozenset(_TABLES["not_chosen"].split())
 _SIGNED = re.compile(r"\w[!#$%&*+=@^~_]|[!#$%&*+=@^~_]\w")
 _ENTROPY = 3.0
 _LETTERS_AND_DIGITS = re.compile(r"[A-Za-z0-9]+")
 _HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
-# Hashes, ids, public keys and certificates look as random as a secret, and are none.
-_PUBLIC = re.compile(
-    r"(?:sha\d{1,3}|md5|blake\w{0,4}|h1|git|hash|commit|rev|digest|etag|checksum|build|cache|img"
-    r"|image|tree|blob|toolu|msg|req|call|run|evt|resp|chatcmpl|cus|price|prod|acct|pi|ch|in|sub"
-    r"|thread|asst|file|trace|span|session|sess?|conv|job|task|user|org|proj|id|uuid|test)s?[-_=./]"
-    r"|[0-9a-f]{8}-[0-9a-f]{4}-|0[0-7][0-9A-HJKMNP-TV-Z]{24}$|AAAA[BCE][23]|MII[A-Z]",
-    re.IGNORECASE,
-)
-# Words of names in code that a random text does not hold.
-_NAMED = re.compile(
-    "public|private|error|warning|type|class|name|value|object|string|config|handler|socket|test",
-    re.IGNORECASE,
-)
 _MOST_BARE = 400
 """Longer texts of this kind are data."""
 _LEAST_CORE, _LEAST_PREFIXED_HEX = 14, 24

@@ -1,15 +1,14 @@
 """Compile the table of secrets, `secret_kinds.toml`."""
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 from butlers.kernel import secret_checks
+from butlers.kernel.word_tables import filled, load_tables
 
-_TABLES = tomllib.loads((files(__package__) / "secret_kinds.toml").read_text(encoding="utf-8"))
+_TABLES = load_tables(__file__)
 _FLAGS = {"": 0, "ignorecase": re.IGNORECASE, "dotall": re.DOTALL}
 
 
@@ -25,13 +24,10 @@ class SecretKind:
 
 def _kind(row: Mapping[str, Any]) -> SecretKind:
     """Compile a row of the table."""
-    pattern = row["pattern"]
-    for name, fragment in _TABLES["fragments"].items():
-        pattern = pattern.replace(f"{{{name}}}", fragment)
     check = row.get("check")
     return SecretKind(
         row["name"],
-        re.compile(pattern, _FLAGS[row.get("flags", "")]),
+        re.compile(filled(row["pattern"], _TABLES["fragments"]), _FLAGS[row.get("flags", "")]),
         tuple(row.get("anchors", ())),
         getattr(secret_checks, check) if check else None,
     )

@@ -4,41 +4,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from butlers.llm.completion import (
-    Completion,
-    CompletionFailed,
-    Usage,
-    completion_of,
-    failure,
-)
+from butlers.llm.completion import Completion, CompletionFailed, Usage, completion_of, failure
 from butlers.llm.envelopes import amount, json_text, mapping, parse_object, text_of, total
 from butlers.llm.process import ProgramResult
-from butlers.llm.program import TOKEN_VARIABLE, TOOLS, AgentRuntime, Request, variables_of
+from butlers.llm.program import RUNTIMES, TOKEN_VARIABLE, TOOLS, AgentRuntime, Request, variables_of
 from butlers.llm.redaction import Redaction
 
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
 
-_NAMES = ("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN")
-_QUIET = {
-    "DISABLE_AUTOUPDATER": "1",
-    "DISABLE_ERROR_REPORTING": "1",
-    "DISABLE_TELEMETRY": "1",
-    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    "ENABLE_TOOL_SEARCH": "false",
-    # The caller tries again later; retries here would use up the time limit.
-    "CLAUDE_CODE_MAX_RETRIES": "2",
-}
-_FLAGS = (
-    *("-p", "--output-format", "json", "--no-session-persistence"),
-    *("--tools", "", "--strict-mcp-config", "--disable-slash-commands", "--setting-sources", ""),
-)
-# --safe-mode would also exclude our server of tools: this is what else it does.
-_SAFE_WITH_TOOLS = {
-    "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
-    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
-    "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
-    "MCP_CONNECTION_NONBLOCKING": "false",
-}
+_CALL = RUNTIMES["claude"]
 _UNSTRUCTURED = "error_max_structured_output_retries"
 
 
@@ -48,17 +22,19 @@ class ClaudeRuntime(AgentRuntime):
     name = "claude"
 
     def _environment(self, request: Request) -> dict[str, str]:
-        environment = request.environment(_NAMES, "ANTHROPIC_") | _QUIET
+        environment: dict[str, str] = request.environment(_CALL["names"], "ANTHROPIC_")
+        environment |= _CALL["quiet"]
         if self._options.tools is not None:
-            environment |= _SAFE_WITH_TOOLS | variables_of(self._options.tools, environment)
+            environment |= _CALL["safe_with_tools"]
+            environment |= variables_of(self._options.tools, environment)
         key, name = self._options.api_key(), self._options.api_key_env
         if key:
-            own = name in _NAMES or name.startswith("ANTHROPIC_")
+            own = name in _CALL["names"] or name.startswith("ANTHROPIC_")
             environment[name if own else KEY_VARIABLE] = key
         return environment
 
     def _argv(self, request: Request, environment: Mapping[str, str]) -> Sequence[str]:
-        argv = [self._program, *_FLAGS, "--system-prompt-file", str(request.write_system())]
+        argv = [self._program, *_CALL["flags"], "--system-prompt-file", str(request.write_system())]
         # The barest mode knows no login, only a key.
         if environment.get(KEY_VARIABLE):
             argv.append("--bare")

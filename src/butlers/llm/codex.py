@@ -7,42 +7,14 @@ from typing import Any
 from butlers.llm.completion import Completion, ToolServer, Usage, completion_of, failure
 from butlers.llm.envelopes import count, json_text, mapping, parse_object, text_of
 from butlers.llm.process import ProgramResult, read_answer
-from butlers.llm.program import TOKEN_VARIABLE, TOOLS, AgentRuntime, Request, variables_of
+from butlers.llm.program import RUNTIMES, TOKEN_VARIABLE, TOOLS, AgentRuntime, Request, variables_of
 from butlers.llm.redaction import Redaction
 
 KEY_VARIABLE = "CODEX_API_KEY"
 
 _ANSWER = "answer.txt"
 _NAMES = ("CODEX_HOME", KEY_VARIABLE)
-_FLAGS = (
-    *("exec", "--json", "--ephemeral", "--skip-git-repo-check", "--color", "never"),
-    *("--ignore-user-config", "--ignore-rules", "--sandbox", "read-only"),
-)
-# Features by which the model could act, or is told more than the prompt.
-_FEATURES_OFF = (
-    *("shell_tool", "unified_exec", "code_mode_host", "apps", "browser_use", "computer_use"),
-    *("goals", "hooks", "image_generation", "memories", "multi_agent", "plugins", "sleep_tool"),
-    *("shell_snapshot", "skill_search", "tool_suggest", "view_image"),
-    # The caller waits for the network, not the program.
-    "unbounded_connection_retries",
-)
-_SETTINGS = (
-    'web_search="disabled"',
-    'history.persistence="none"',
-    "project_doc_max_bytes=0",
-    "agents.enabled=false",
-    "analytics.enabled=false",
-    "check_for_update_on_startup=false",
-    "include_collaboration_mode_instructions=false",
-    "include_environment_context=false",
-    "include_permissions_instructions=false",
-    "skills.bundled.enabled=false",
-    "skills.include_instructions=false",
-    "tools.experimental_request_user_input.enabled=false",
-    *(f"features.{name}=false" for name in _FEATURES_OFF),
-)
-
-
+_CALL = RUNTIMES["codex"]
 # Codex does not describe the tools of servers to the model.
 _TOOL_HINT = (
     f"\n\nTools of the server `{TOOLS}` are called in a script: "
@@ -70,7 +42,7 @@ class CodexRuntime(AgentRuntime):
 
     def _argv(self, request: Request, environment: Mapping[str, str]) -> Sequence[str]:
         settings = _settings(request, environment, self._options.tools)
-        argv = [self._program, *_FLAGS]
+        argv = [self._program, *_CALL["flags"]]
         argv += [word for setting in settings for word in ("-c", setting)]
         if self._options.model:
             argv += ["--model", self._options.model]
@@ -98,7 +70,8 @@ def _settings(
     request: Request, environment: Mapping[str, str], tools: ToolServer | None
 ) -> Iterator[str]:
     """Yield the settings, also for the server of tools and the script host that calls them."""
-    yield from _SETTINGS
+    yield from _CALL["settings"]
+    yield from (f"features.{name}=false" for name in _CALL["features_off"])
     hint = "" if tools is None else _TOOL_HINT
     yield f"model_instructions_file={json.dumps(str(request.write_system(hint)))}"
     # The program itself no longer reads this variable.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from butlers.kernel.text import one_line, replace_surrogates
+from butlers.kernel.word_tables import load_tables
 from butlers.llm.completion import (
     DEFAULT_SYSTEM,
     Completion,
@@ -31,16 +32,9 @@ from butlers.llm.process import (
 )
 from butlers.llm.redaction import Redaction
 
-_ALWAYS = frozenset(
-    {
-        *("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
-        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
-        *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
-        *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
-    }
-)
-
-
+RUNTIMES = load_tables(__file__, "runtimes.toml")
+"""How each runtime is called."""
+_ALWAYS = frozenset(RUNTIMES["inherited"])
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 TOOLS = "butlers"
 """The name under which a program knows the server of its tools."""
@@ -74,7 +68,7 @@ class Request:
         """Write the system text, or the default, and a hint."""
         return self.write("system.txt", (self.system or DEFAULT_SYSTEM) + hint)
 
-    def environment(self, names: tuple[str, ...] = (), prefix: str = "\0") -> dict[str, str]:
+    def environment(self, names: Sequence[str] = (), prefix: str = "\0") -> dict[str, str]:
         """Return the program's environment: a few of our variables, and those by name or prefix."""
         wanted = _ALWAYS | set(names)
         inherited = {

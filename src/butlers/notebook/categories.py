@@ -1,11 +1,10 @@
 """Assign a note to one of ten categories by its words."""
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterable
-from importlib.resources import files
 
+from butlers.kernel.word_tables import load_tables
 from butlers.notebook.model import CategoryResult, MemoryCategory
 from butlers.notebook.tokenizer import words
 
@@ -19,12 +18,7 @@ _APOSTROPHE = re.compile("['\N{RIGHT SINGLE QUOTATION MARK}]")
 _ENDINGS = ("", "s", "es", "d", "ed", "ing", "er", "ers", "ment", "ments", "able", "ee", "ees")
 
 
-_SIGNS = {
-    MemoryCategory(name): signs
-    for name, signs in tomllib.loads(
-        (files(__package__) / "categories.toml").read_text(encoding="utf-8")
-    ).items()
-}
+_SIGNS = {MemoryCategory(name): signs for name, signs in load_tables(__file__).items()}
 
 
 def all_categories() -> list[MemoryCategory]:

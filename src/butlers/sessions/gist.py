@@ -1,12 +1,11 @@
 """Choose the sentences of an agent's answer that say what was found, changed, measured and why."""
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.resources import files
 
 from butlers.kernel.secrets import masked
 from butlers.kernel.text import normalise_whitespace
+from butlers.kernel.word_tables import expression, load_tables
 from butlers.sessions import spoken
 from butlers.sessions.echo import RECALLED, Echo
 
@@ -14,10 +13,8 @@ PIECE = 480
 """Characters of a piece of an answer."""
 _MOST_PIECES = 3
 _READ, _LONGEST, _SHORTEST = 40_000, 420, 18
-_TABLES = tomllib.loads((files(__package__) / "pieces.toml").read_text(encoding="utf-8"))
 _PATTERNS = {
-    name: re.compile("|".join(f"(?:{text})" for text in texts), re.IGNORECASE)
-    for name, texts in _TABLES.items()
+    name: expression(*texts) for name, texts in load_tables(__file__, "pieces.toml").items()
 }
 _FENCED = re.compile(
     r"^[ \t]*(```|~~~)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL

@@ -10,8 +10,9 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from butlers.kernel.text import replace_surrogates
-from butlers.memory.model import EventType
+from butlers.kernel.word_tables import load_tables
 
+WORDS = load_tables(__file__, "words.toml")
 _MARK = "\ufffd"
 # Bidirectional controls reorder text; tags, invisible operators and the soft hyphen hide it.
 # Joiners (200C, 200D) stay: emoji and Persian are written with them.
@@ -21,13 +22,8 @@ _HIDING = re.compile(
 )
 _BREAKS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f]")
-_SPANS = (
-    (365 * 86_400, "year"),
-    (30 * 86_400, "month"),
-    (86_400, "day"),
-    (3_600, "hour"),
-    (60, "minute"),
-)
+_DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
+_SPANS = {365 * _DAY: "year", 30 * _DAY: "month", _DAY: "day", _HOUR: "hour", _MINUTE: "minute"}
 
 
 def visible(text: str) -> str:
@@ -63,7 +59,7 @@ def distance(value: datetime | str | None, now: datetime) -> str:
     if at is None:
         return "never"
     seconds = (at - now).total_seconds()
-    if abs(seconds) < 60:  # noqa: PLR2004 - a minute
+    if abs(seconds) < _MINUTE:
         return "just now" if seconds <= 0 else "in a moment"
     span = span_of(abs(seconds))
     return f"{span} ago" if seconds < 0 else f"in {span}"
@@ -73,7 +69,7 @@ def span_of(seconds: float) -> str:
     """Format a duration in its largest unit."""
     if math.isinf(seconds):
         return "forever"
-    for size, name in _SPANS:
+    for size, name in _SPANS.items():
         if seconds >= size:
             count = int(seconds // size)
             return f"{count} {name}{'' if count == 1 else 's'}"
@@ -88,42 +84,12 @@ def _picture(match: re.Match[str]) -> str:
     return chr(0x2400 + code) if code < 0x20 else _MARK  # noqa: PLR2004 - the first printable one
 
 
-# Only where the type itself does not read well.
-_EVENTS: Mapping[str, str] = {
-    EventType.EPISODE_CREATED: "Episode stored",
-    EventType.EPISODE_CONSOLIDATION_FAILED: "Consolidation failed",
-    EventType.EPISODE_DEAD_LETTERED: "Consolidation given up",
-    EventType.EPISODE_REQUEUED: "Dead letter requeued",
-    EventType.EPISODE_OUTDATED: "Decision made past",
-    EventType.EPISODE_REINSTATED: "Decision holds again",
-    EventType.EPISODE_KEPT: "Expiry of an unread episode extended",
-    EventType.EPISODE_EVICTED: "Episode removed to make room",
-    EventType.FACT_CREATED: "Fact stored",
-    EventType.FACT_BOUNDED: "Validity window of a fact changed",
-    EventType.FACT_RETRACTED: "Fact forgotten",
-    EventType.FACT_ANCHORED: "Fact linked to an entity, or unlinked",
-    EventType.RULE_CREATED: "Rule stored",
-    EventType.RULE_INVERTED: "Rule became an anti-pattern",
-    EventType.LINK_CREATED: "Memories linked",
-    EventType.ENTITY_UPDATED: "Entity changed",
-    EventType.ENTITY_MERGE: "Entities merged",
-    EventType.ENTITY_PARTED: "Merge undone",
-    EventType.MEMORY_ERASED: "Memories erased",
-    EventType.MEMORY_PREDICATE_TOLD: "Number of values of a predicate set",
-    EventType.PROPOSAL_MADE: "Change proposed",
-    EventType.PROJECT_SHARED: "Project sharing changed",
-}
 _ABOUT = ("subject", "predicate", "canonical_name", "reason", "relation", "effective_confidence")
-_ACTORS = {
-    "local": "you, on this machine",
-    "cli": "the command line",
-    "python": "a Python program",
-}
 
 
 def event_words(event_type: str) -> str:
     """Name an event, in general by its type."""
-    return _EVENTS.get(event_type) or event_type.replace("_", " ").capitalize()
+    return WORDS["events"].get(event_type) or event_type.replace("_", " ").capitalize()
 
 
 def changes(payload: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -149,7 +115,7 @@ def actor_words(actor: str | None) -> str:
         return f"an agent (token {rest})"
     if kind == "schedule" and rest:
         return f"the job {rest}"
-    return _ACTORS.get(actor, actor)
+    return str(WORDS["actors"].get(actor, actor))
 
 
 def query(values: Mapping[str, Any]) -> str:

@@ -103,18 +103,6 @@ _environment.globals |= {
 }
 
 
-_TITLES = {
-    400: "Invalid request",
-    401: "Sign in first",
-    403: "Not allowed",
-    404: "Page not found",
-    405: "Page not found",
-    409: "Conflict",
-    422: "Invalid request",
-    503: "Not available right now",
-}
-
-
 def go_to(path: str) -> RedirectResponse:
     """Redirect to another page with GET."""
     return RedirectResponse(path, 303, PROTECTION)
@@ -126,7 +114,7 @@ def explained(request: Request, error: Exception) -> Response:
     if status == 401 and request.method == "GET":  # noqa: PLR2004 - not signed in
         target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return go_to(f"/sign-in?next={quote(target)}")
-    title = _TITLES.get(status, "Something went wrong")
+    title = formatting.WORDS["titles"].get(str(status), "Something went wrong")
     return render(request, "failure.html", status, title=title, words=words, code=status)
 
 

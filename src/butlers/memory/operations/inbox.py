@@ -1,9 +1,8 @@
 """The inbox: one operation that lists everything that waits for a person."""
 
-import tomllib
-from pathlib import Path
 from typing import Annotated, Any
 
+from butlers.kernel.word_tables import load_tables
 from butlers.memory.flows import inbox
 from butlers.memory.flows.inbox import WaitingKind
 from butlers.memory.operations import input_fields
@@ -12,7 +11,7 @@ from butlers.memory.operations.results import Instant, MemoryKind
 from butlers.memory.policy import suspicion
 from butlers.operation import Output, Route
 
-_KINDS = tomllib.loads(Path(suspicion.__file__).with_name("inbox.toml").read_text("utf-8"))
+_KINDS = load_tables(suspicion.__file__, "inbox.toml")
 
 
 class Decision(Output):

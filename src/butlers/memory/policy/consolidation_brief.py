@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from butlers.kernel.text import folded
+from butlers.kernel.word_tables import expression
 from butlers.memory.policy.answer_json import find_object
 from butlers.memory.policy.consolidation import SENTENCES, SentenceKind, sentence_names
 from butlers.memory.policy.consolidation_guards import telling
@@ -29,22 +30,18 @@ _LONGEST_SUBJECT, _LONGEST_PREDICATE, _OPENING_WORDS = 4, 2, 4
 _MANY = " …"
 
 
-def _compiled(name: str) -> dict[str, re.Pattern[str]]:
-    return {name: re.compile(text, re.IGNORECASE) for name, text in TABLES[name].items()}
-
-
-_PROPERTIES, _VERBS = _compiled("properties"), _compiled("verbs")
-_MINE, _PREPOSITION, _ARTICLE = (
-    re.compile(TABLES[name], re.IGNORECASE) for name in ("mine", "preposition", "article")
+_PROPERTIES, _VERBS = (
+    {name: expression(text) for name, text in TABLES[table].items()}
+    for table in ("properties", "verbs")
 )
-_PLAIN, _EMPTY = frozenset(TABLES["plain"]), frozenset(TABLES["empty"])
+_MINE, _PREPOSITION, _ARTICLE, _PLACE = (
+    expression(TABLES[name]) for name in ("mine", "preposition", "article", "place")
+)
+_PLAIN, _EMPTY, _ADVERBS, _COPULA = (
+    frozenset(TABLES[name]) for name in ("plain", "empty", "adverbs", "copula")
+)
 _WORD = re.compile(r"[^\W\d_]{2,}(?:[-/][^\W_]+)*")
 _DECIDING = ("decided on …", "migration …")
-_ADVERBS = frozenset(
-    ("also", "just", "only", "now", "still", "auch", "noch", "bis", "bei", "aktuell")
-)
-_PLACE = re.compile(r"\b(?:in|at|on|under|im|bei|unter|auf|https?)\b", re.IGNORECASE)
-_COPULA = frozenset(("is", "are", "was", "ist", "sind"))
 _PARTICLE = r"(?: (?:with|on|in|to|off|from|at|for|by|auf|mit|bei|im|aus|von)\b)?"
 _OWN_VERB = re.compile(
     rf"\b(?:i|we|ich|wir) (?:also |already |don['’]?t |do not )?([^\W\d_]+{_PARTICLE})", re.I

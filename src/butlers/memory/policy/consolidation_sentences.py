@@ -5,25 +5,16 @@ small model cannot tell them apart. The expressions are in `consolidation_senten
 """
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
-from importlib.resources import files
 from typing import NamedTuple
 
-TABLES = tomllib.loads(
-    (files(__package__) / "consolidation_sentences.toml").read_text(encoding="utf-8")
+from butlers.kernel.word_tables import expression, load_tables
+
+TABLES = load_tables(__file__)
+_LEAD, _TRAIL = expression(f"^(?:{TABLES['lead']})+"), expression(TABLES["trail"])
+_STANDING, _REQUEST, _PLAN, _PASSING, _REACTION = (
+    expression(*TABLES[name]) for name in ("standing", "request", "plan", "passing", "reaction")
 )
-
-
-def _compiled(name: str) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{text})" for text in TABLES[name]), re.IGNORECASE)
-
-
-_LEAD = re.compile(f"^(?:{TABLES['lead']})+", re.IGNORECASE)
-_TRAIL = re.compile(TABLES["trail"], re.IGNORECASE)
-_STANDING, _REQUEST = map(_compiled, ("standing", "request"))
-_PLAN = _compiled("plan")
-_NOT_LASTING = (_PLAN, _compiled("passing"))
 # A full stop within a word, after a title as in "Dr. Li" or in a German date ends nothing.
 _SENTENCE = re.compile(
     r"(?:[^.!?…。！？\n]|[.!?…](?!\s|$)|(?<=\b[A-Z][a-z])\.|(?<=\b[A-Z])\.|(?<=\bProf)\."
@@ -31,13 +22,12 @@ _SENTENCE = re.compile(
     r"|September|Oktober|November|Dezember)\b))+"
     r"(?:[.!?…]+|[。！？]+)?"
 )
-_SPEAKER = re.compile(
-    r"(?:(user|human|request|then|stated|said|correction)|assistant|ai|agent|outcome)\s*:\s*",
-    re.IGNORECASE,
+_SPEAKER = expression(
+    r"(?:(user|human|request|then|stated|said|correction)|assistant|ai|agent|outcome)\s*:\s*"
 )
 _CLAUSE_END = re.compile(r"[,;]\s+(?:(?:so|and|also|und|also)\s+)?|\s[—–-]\s")
 _PASTED = re.compile(r"\bERROR\b|\berror:|\w\.[a-z]+:\d+|Traceback|\[(?:a line|\d+ lines) pasted\]")
-_UNREADABLE = (_compiled("reaction"), _PASTED)
+_UNREADABLE = (_REACTION, _PASTED)
 _UNSPACED = re.compile("[\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 _LEAST_WORDS, _LONGEST, _MOST = 3, 400, 30
 
@@ -77,7 +67,7 @@ def statements(paragraphs: Iterable[str]) -> list[str]:
 def statement(sentence: str) -> str:
     """Return what a sentence states, without fillers and added requests; "" if nothing."""
     text = _without_requests(_LEAD.sub("", sentence).strip().rstrip(" .!…"))
-    refusing = _UNREADABLE if is_standing(text) else (*_UNREADABLE, _REQUEST, *_NOT_LASTING)
+    refusing = _UNREADABLE if is_standing(text) else (*_UNREADABLE, _REQUEST, _PLAN, _PASSING)
     if len(text) > _LONGEST or any(pattern.search(text) for pattern in refusing):
         return ""
     plain = _TRAIL.sub("", text)

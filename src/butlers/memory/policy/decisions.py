@@ -6,26 +6,24 @@ and is plainly about the same matter.
 """
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import date
 from enum import StrEnum
 from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
 from butlers.kernel.text import folded, normalise_whitespace, one_line, stop_words
+from butlers.kernel.word_tables import expression, load_tables
 from butlers.memory.policy.quantities import quantities, stem
 from butlers.memory.policy.statement_keys import statement_key
 
-_TABLES = tomllib.loads((files(__package__) / "decisions.toml").read_text(encoding="utf-8"))
+_TABLES = load_tables(__file__)
 _OUTRIGHT, _GRADUAL, _ADDITION = (
-    re.compile("|".join(_TABLES[name]), re.IGNORECASE)
-    for name in ("outright", "gradual", "addition")
+    expression(*_TABLES[name]) for name in ("outright", "gradual", "addition")
 )
-_GIVEN_UP = [re.compile(text, re.IGNORECASE) for text in _TABLES["given_up"]]
-_EXCLUDING = re.compile(_TABLES["excluding"], re.IGNORECASE)
+_GIVEN_UP = [expression(text) for text in _TABLES["given_up"]]
+_EXCLUDING = expression(_TABLES["excluding"])
 _WORD = re.compile(r"[^\W_][\w./@-]*[^\W_]|[^\W_]")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _NEAR_VALUE, _NEAR_OUTRIGHT, _NEAR_NAMED, _NEAR_GRADUAL, _NEAREST = 0.4, 0.42, 0.55, 0.58, 0.7

@@ -1,18 +1,16 @@
 """Choose what of the latest sessions says where work stopped: an outcome, and what is open."""
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
+from butlers.kernel.word_tables import expression, load_tables
 from butlers.memory.model import PieceKind
 
 Row = Mapping[str, Any]
-_FORMS = tomllib.loads(Path(__file__).with_name("question_forms.toml").read_text("utf-8"))
-_OPEN_END = re.compile("|".join(_FORMS["open_end"]), re.IGNORECASE)
+_OPEN_END = expression(*load_tables(__file__, "question_forms.toml")["open_end"])
 _SENTENCE = re.compile(r"(?<=[.!?。！？;])\s+|\n+")
 _READ_SESSIONS, _MOST_OPEN = 3, 3
 

@@ -8,84 +8,20 @@ from itertools import chain
 
 from butlers.kernel.text import folded, stop_words
 from butlers.kernel.token_count import is_usually_small
+from butlers.kernel.word_tables import load_tables
 from butlers.memory.model import EntityType
+
+_TABLES = load_tables(__file__)
 
 
 def _words(listed: str) -> frozenset[str]:
     return frozenset(folded(listed).split())
 
 
-PARTICLES = _words("& and bin da dal de del della den der di du el la le of the van von y zu")
-"""Words of a name that are written in lower case."""
-
-COMMON = _words(
-    """
-user users assistant agent agents ai bot butler claude system human person people customer client
-project projects team repo repository codebase app application service server backend frontend
-database db api cli ui ci build builds pipeline deploy deployment release version branch tests test
-suite config configuration settings setup environment docs documentation readme code module package
-library script scripts job jobs task tasks issue issues bug bugs ticket tickets feature features
-design architecture schema migration migrations endpoint endpoints cache queue worker logs logging
-monitoring security auth login session sessions memory model data file files folder directory
-process workflow procedure policy rule rules convention conventions standard standards style guide
-plan plans goal goals decision decisions meeting meetings standup retro review reviews call sprint
-roadmap milestone deadline schedule calendar agenda budget invoice invoices payment payments
-expenses report reports newsletter website site blog page pages dashboard email mail phone password
-account accounts home house flat apartment kitchen bathroom bedroom garden garage office desk room
-car bike bicycle van boat laptop computer printer router camera tv fridge oven boiler heating
-insurance lease mortgage bank salary tax taxes trip travel holiday holidays vacation flight flights
-hotel booking wedding birthday party dinner lunch breakfast recipe recipes menu diet food coffee
-tea shopping groceries gym workout training run running doctor dentist vet hospital school class
-course lesson lessons homework exam thesis book books movie movies music playlist game games news
-weather mother father mom mum dad parents parent son daughter kids kid children child wife husband
-spouse partner girlfriend boyfriend fiance fiancee sister brother siblings grandma grandpa
-grandmother grandfather aunt uncle cousin nephew niece friend friends neighbour neighbor neighbours
-neighbors colleague colleagues coworker boss manager landlord tenant owner dog cat pet pets plants
-renovation repair repairs move moving strategy onboarding support marketing sales engineering
-operations finance legal research product products order orders vendor vendors supplier suppliers
-contract contracts note notes preference preferences routine habit habits event events incident
-incidents outage backup backups cluster network wifi node nodes pod container containers image
-nutzer benutzer projekt kunde auto haus wohnung kuche buro usuario proyecto casa coche utilisateur
-projet maison voiture bureau
-"""
+PARTICLES, COMMON, TITLES, FIRMS, PRONOUNS = (
+    _words(_TABLES[name]) for name in ("particles", "common", "titles", "firms", "pronouns")
 )
-"""Common nouns, which name nobody in particular."""
-
-TITLES = _words("dr mr mrs ms miss prof professor sir frau herr madame monsieur")
-
-FIRMS = _words(
-    """
-inc ltd llc corp corporation gmbh ag plc llp bv sa sarl kg oy ab company foundation university
-institute
-"""
-)
-"""Last words of organisations' names."""
-
-SAID_OF = {
-    EntityType.PERSON: _words(
-        """
-afraid age allergic allergies allergy anniversary birthday birthplace born boyfriend brother child
-children coeliac colleague dad daughter diagnosed diet dislikes divorced drinks eats engaged enjoys
-father favorite favourite fears fiance fiancee girlfriend graduated grew handed hates height
-hobbies hobby husband intolerance intolerant job kids likes lives loves manager married mother mum
-nationality nickname occupation partner plays prefers pregnant profession pronouns reports retired
-shoe sibling sings sister sleeps son speaks spouse studied studies surname swims teaches vaccinated
-vegan vegetarian wants wedding widow widowed widower wife works
-"""
-    ),
-    EntityType.ORGANIZATION: _words(
-        """
-ceo cto customers employees employs founded founder headquarters headquartered industry revenue
-shareholders staff
-"""
-    ),
-    EntityType.PLACE: _words("altitude capital inhabitants population"),
-}
-"""Words of predicates that fit one type only."""
-
-PRONOUNS = _words("he she his her hers him himself herself")
-"""Words that stand for a person."""
-
+SAID_OF = {EntityType(kind): _words(words) for kind, words in _TABLES["said_of"].items()}
 _MOST_WORDS = 4
 _WORD = re.compile(r"[^\W\d_][^\W\d_.'’&-]*(?:[.'’&-]+[^\W\d_]*)*")
 _INNER_CAPITAL = re.compile(r"[a-zß-ÿ][A-Z]|[A-Z]{2,}[a-z]{2,}")

@@ -1,18 +1,14 @@
 """Read the numbers, dates and times of a text, to compare two texts."""
 
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 from butlers.kernel.text import stop_words
+from butlers.kernel.word_tables import filled, load_tables
 
-TABLES: dict[str, Any] = tomllib.loads(
-    (files(__package__) / "conflicts.toml").read_text(encoding="utf-8")
-)
-
+TABLES = load_tables(__file__, "conflicts.toml")
 _ENDINGS = ("ments", "ment", "ings", "ing", "ies", "ers", "ed", "er", "es", "s", "e", "y")
 _SHORTEST = {"s": 3, "e": 4, "y": 4}
 
@@ -43,26 +39,9 @@ def _any_of(words: dict[str, int]) -> str:
     return "|".join(sorted(words, key=lambda word: (-len(word), word)))
 
 
-_MONTH = _any_of(_MONTHS)
+_NAMES = {"month": _MONTHS, "weekday": _WEEKDAYS, "number": _NUMBERS}
 _PATTERN = re.compile(
-    rf"""
-      (?P<ip>\b\d{{1,3}}(?:\.\d{{1,3}}){{3}}\b)
-    | (?P<phone>\+\d[\d\s()/-]{{5,}}\d)
-    | \b(?P<iso_year>\d{{4}})-(?P<iso_month>\d{{1,2}})-(?P<iso_day>\d{{1,2}})\b
-    | \b(?P<eu_day>\d{{1,2}})\.(?P<eu_month>\d{{1,2}})\.(?P<eu_year>\d{{4}})\b
-    | (?P<version>\bv?\d+(?:\.\d+){{2,}}\b)
-    | \b(?P<day1>\d{{1,2}})(?:st|nd|rd|th|er|\.)?\s+(?:of\s+|de\s+)?(?P<month1>{_MONTH})\b
-      (?:,?\s+(?:de\s+)?(?P<year1>\d{{4}})\b)?
-    | \b(?P<month2>{_MONTH})\s+(?P<day2>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s+(?P<year2>\d{{4}})\b)?
-    | \b(?P<month3>{_MONTH})(?:\s+(?P<year3>\d{{4}}))?\b
-    | \b(?P<weekday>{_any_of(_WEEKDAYS)})\b
-    | \b(?P<hour>\d{{1,2}})
-      (?: :(?P<minute>\d{{2}})(?::\d{{2}})?(?:\s*(?P<half>[ap]m)\b)?
-        | \s*(?P<half2>[ap]m)\b | \s*uhr\b(?:\s*(?P<minute2>\d{{2}})\b)? )
-    | (?<![\w.@/-])(?P<number>\d+(?:[.,]\d+)*)(?:st|nd|rd|th)?\b(?:\s*(?P<unit>%|[^\W\d_]+))?
-    | (?<![\w-])(?P<counted>{_any_of(_NUMBERS)})\b(?:\s+(?P<unit2>[^\W\d_]+))?
-    """,
-    re.VERBOSE,
+    filled(TABLES["pattern"], {name: _any_of(words) for name, words in _NAMES.items()}), re.VERBOSE
 )
 
 

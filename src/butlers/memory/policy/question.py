@@ -5,30 +5,21 @@ search works without it.
 """
 
 import re
-import tomllib
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cache
-from pathlib import Path
 
 from rapidfuzz.distance import OSA
 
 from butlers.kernel.text import folded, stop_words
+from butlers.kernel.word_tables import expression, load_tables
 
 _WORD = re.compile(r"([^\W\d_]+)(['’]s)?")
-_LATEST = re.compile(
-    r"\b(last time|last session|latest|most recent|recent|recently|current|currently|now|just|"
-    r"previous|earlier|already|we discussed|you (?:said|mentioned|suggested|gave|recommended)|"
-    r"today|yesterday|last week)\b",
-    re.IGNORECASE,
-)
-MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_MONTH = "|".join(f"{name}|{name[:3]}" for name in MONTHS) + "|sept"
+_FORMS = load_tables(__file__, "question_forms.toml")
+_MONTHS: list[str] = _FORMS["months"].split()
+_WEEKDAYS: list[str] = _FORMS["weekdays"].split()
+_MONTH = "|".join(f"{name}|{name[:3]}" for name in _MONTHS) + "|sept"
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _ISO = re.compile(r"\b(?:19|20)\d\d-(\d\d)-(\d\d)\b")
 # "may" and "march" are verbs as well: only a capital makes them months.
@@ -39,7 +30,7 @@ _AGO = re.compile(
     r"\b(a|an|one|two|three|four|five|six|\d{1,2}) (day|week|month|year)s? ago\b", re.I
 )
 _SPAN = re.compile(
-    rf"\b(?:(yesterday|today)|(last|this|past) (week|month|year|{'|'.join(WEEKDAYS)}))\b", re.I
+    rf"\b(?:(yesterday|today)|(last|this|past) (week|month|year|{'|'.join(_WEEKDAYS)}))\b", re.I
 )
 # Without any of these a text means no time.
 _TIME_CUE = re.compile(rf"\d|\b(?:{_MONTH}|yesterday|today|last|this|past|ago)\b", re.I)
@@ -48,8 +39,7 @@ _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 # Whoever pastes a document does not ask for the dates in it.
 _LONGEST_DATED = 400
 _SHORTEST_MISSPELT = 5
-_FORMS = tomllib.loads(Path(__file__).with_name("question_forms.toml").read_text("utf-8"))
-_MANY, _FACT = (re.compile("|".join(_FORMS[name]), re.IGNORECASE) for name in ("many", "fact"))
+_MANY, _FACT, _LATEST = (expression(*_FORMS[name]) for name in ("many", "fact", "latest"))
 _ACKNOWLEDGING = "|".join(map(re.escape, _FORMS["acknowledging"]))
 # Up to six words in small letters.
 _ACKNOWLEDGES = re.compile(rf"(?:[^\w']*(?:{_ACKNOWLEDGING})(?![\w'])){{1,6}}[^\w']*")
@@ -195,7 +185,7 @@ def _when(text: str, today: date) -> When | None:
     if len(text) > _LONGEST_DATED:
         return None
     iso = _ISO.findall(text)
-    named = {MONTHS.index(_whole(month)) + 1 for month in _MONTH_NAMED.findall(text)}
+    named = {_MONTHS.index(_whole(month)) + 1 for month in _MONTH_NAMED.findall(text)}
     days = {int(day) for day in (*_DAY_FIRST.findall(text), *_MONTH_FIRST.findall(text))}
     spans = [
         _span((day or unit).lower(), which.lower(), today)
@@ -211,15 +201,15 @@ def _when(text: str, today: date) -> When | None:
 
 
 def _whole(month: str) -> str:
-    return next(name for name in MONTHS if name.startswith(month.lower()[:3]))
+    return next(name for name in _MONTHS if name.startswith(month.lower()[:3]))
 
 
 def _span(unit: str, which: str, today: date) -> tuple[date, date]:
     if unit in ("today", "yesterday"):
         day = today - timedelta(days=unit == "yesterday")
         return day, day
-    if unit in WEEKDAYS:
-        back = (today.weekday() - WEEKDAYS.index(unit)) % 7 or 7
+    if unit in _WEEKDAYS:
+        back = (today.weekday() - _WEEKDAYS.index(unit)) % 7 or 7
         day = today - timedelta(days=back)
         return day, day
     if which == "past":

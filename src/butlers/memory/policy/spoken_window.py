@@ -9,126 +9,39 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 
+from butlers.kernel.word_tables import expression, filled, load_tables
 from butlers.memory.model import NewFact
-from butlers.memory.policy.question import MONTHS, WEEKDAYS
 from butlers.memory.policy.validity import OPEN, Window
 
 Days = tuple[date, date]
 
 
-def _numbered(names: str, first: int) -> dict[str, int]:
+def _numbered(names: list[str], first: int) -> dict[str, int]:
     """Number names that follow each other."""
-    return {
-        name: number for number, same in enumerate(names.split("|"), first) for name in same.split()
-    }
-
-
-_MONTHS = _numbered("|".join(f"{name} {name[:3]}" for name in MONTHS), 1) | _numbered(
-    "januar jänner janvier enero|februar février fevrier febrero|märz maerz mars marzo|avril abril"
-    "|mai mayo|juni juin junio|juli juillet julio|août aout agosto|sept septembre septiembre"
-    "|oktober octobre octubre|novembre noviembre|dezember décembre decembre diciembre",
-    1,
-)
-_DAYS = _numbered("|".join(WEEKDAYS), 0) | _numbered(
-    "montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag", 0
-)
-_UNITS = _numbered("week woche semaine semana|month monat mois mes|year jahr année año", 0)
-_NEAR = _numbered(
-    "yesterday gestern hier ayer|today heute aujourd'hui hoy|tomorrow morgen demain mañana", -1
-)
-_WEEK, _YEARLY = 0, 2
-_BACK = "last|letzte[rnms]?|vergangene[rnms]?|dernière?|pasad[oa]"
-_AHEAD = "next|nächste[rnms]?|prochaine?|próxim[oa]"
-_THIS = "this|the|diese[rnms]?|cette|ce|este"
+    return {name: number for number, same in enumerate(names, first) for name in same.split()}
 
 
 def _any(words: Iterable[str]) -> str:
     return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
 
 
-_END = r"(?=\s*(?:$|[.,;:!?)]))"
-_YEAR = r"(?:19|20)\d\d"
-_MONTH = rf"(?:{_any(_MONTHS)})\.?"
-_UNIT = f"(?:{_any(_UNITS)})"
-_NTH = r"\d{1,2}(?:st|nd|rd|th|er|\.)?"
-_MOVED = f"(?:{_BACK}|{_AHEAD})"
-_OF = r"(?:of\s+|de\s+|del\s+)?"
-# The ways to name days; the first that matches counts.
-_WAYS = {
-    "iso": rf"{_YEAR}-\d\d-\d\d",
-    "iso_month": rf"{_YEAR}-\d\d(?![-\d])",
-    "dotted": rf"\d{{1,2}}\.\s?\d{{1,2}}\.\s?{_YEAR}",
-    "day_first": rf"{_NTH}\s+{_OF}{_MONTH},?\s+{_OF}{_YEAR}",
-    "month_first": rf"{_MONTH}\s+{_NTH},\s*{_YEAR}",
-    "month_year": rf"{_MONTH}\s+{_OF}{_YEAR}",
-    "year": rf"{_YEAR}(?![-.\d]*\d)",
-    "day_month": rf"(?:{_NTH}\s+{_OF}{_MONTH}|{_MONTH}\s+{_NTH}){_END}",
-    "month": rf"{_MONTH}{_END}",
-    "weekday": rf"(?:{_MOVED}\s+)?(?:{_any(_DAYS)}){_END}",
-    "unit": rf"(?:la\s+|l')?(?:{_MOVED}\s+{_UNIT}|{_UNIT}\s+{_MOVED})\b",
-    "this": rf"(?:{_THIS})\s+{_UNIT}{_END}",
-    "near": rf"(?:{_any(_NEAR)})\b",
-}
-_DATED = ("iso", "iso_month", "dotted", "day_first", "month_first", "month_year", "year")
-_ARTICLE = r"(?:the\s+|dem\s+|der\s+|le\s+|el\s+|du\s+|del\s+|in\s+|en\s+|im\s+)?"
-_WHEN = (
-    r"(?:(?P<{0}end>(?:the\s+)?end\s+of\s+|ende\s+|fin\s+|finales\s+de\s+)?"
-    rf"{_ARTICLE}(?P<{{0}}>{'|'.join(_WAYS.values())}))"
-)
-_FULL = rf"{_ARTICLE}(?P<{{0}}>{'|'.join(_WAYS[way] for way in _DATED)})"
-
-
-def _cue(words: str, when: str = _WHEN, name: str = "a") -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w)(?:{words})\s*" + when.replace("{0}", name), re.IGNORECASE)
-
-
-_SINCE_WORDS = (
-    r"since|as of|as from|starting(?:\s+(?:on|in|from))?|effective(?:\s+from)?|"
-    r"beginning(?:\s+(?:on|in))?|seit(?:\s+(?:dem|der))?|ab(?:\s+dem)?|"
-    r"depuis(?:\s+(?:le|la))?|à\s+partir\s+d[eu]|desde(?:\s+el)?|a\s+partir\s+del?"
-)
-_UNTIL_WORDS = r"until|till|bis(?:\s+(?:zum|zu))?|jusqu(?:'|’)(?:à|au|en)|hasta(?:\s+el)?"
-_FROM_WORDS = r"(?:from|between|von|zwischen|vom|d[eu]|entre|del?|desde)\s+"
-TIME_CUE = re.compile(
-    rf"(?<!\w)(?:{_SINCE_WORDS}|{_UNTIL_WORDS}|{_FROM_WORDS}|\(\s*{_YEAR})", re.IGNORECASE
-)
-"""What every statement that names a window has in it; most statements have nothing of it."""
-_SINCE, _UNTIL = _cue(_SINCE_WORDS), _cue(_UNTIL_WORDS)
-_FROM_ON = re.compile(
-    r"\bfrom\s+" + _FULL.replace("{0}", "a") + rf"\s+(?:onwards?\b|on{_END})|"
-    rf"\bfrom\s+(?P<b>tomorrow\b|(?:{_AHEAD})\s+(?:{_any(_DAYS)}|{_any(_UNITS)})\b)",
-    re.IGNORECASE,
-)
-_RANGE = re.compile(
-    r"(?<!\w)(?:"
-    + _FROM_WORDS
-    + _FULL.replace("{0}", "a")
-    + r"\s*(?:to|until|till|through|and|bis(?:\s+zum)?|und|à|au|et|al?|hasta|y|–|-)\s*"
-    + _FULL.replace("{0}", "b")
-    + r"|\(\s*(?P<c>(?:19|20)\d\d)\s*(?:–|—|-|to|bis)\s*"
-    + r"(?P<d>(?:19|20)\d\d|present|now|today|heute)?\s*\))",
-    re.IGNORECASE,
-)
-_AHEAD_OF = re.compile(r"(?:starting|beginning|effective|ab|from|as from|à|a)\b", re.IGNORECASE)
+_TABLES = load_tables(__file__)
+_MONTHS, _DAYS = _numbered(_TABLES["months"], 1), _numbered(_TABLES["days"], 0)
+_UNITS, _NEAR = _numbered(_TABLES["units"], 0), _numbered(_TABLES["near"], -1)
+_WEEK, _YEARLY = 0, 2
 _LONGEST = 200
-_CLAUSES = re.compile(
-    r"[,;:.!?…–—]\s+\S|\n|\b(?:and|but|or|if|und|aber|oder|et|mais|ou|y|pero|o)\b", re.IGNORECASE
-)
-# A number of things, not a year: "until 2000 words are done".
-_COUNTED = re.compile(r"\d\d\d\d\s*(?:%|€|\$|[a-zµ]*[mgkb]h?\b|[a-z]+s\b)", re.IGNORECASE)
-_NO_END = re.compile(
-    r"deadline|\bdue\b|submi|deliver|\bpay|\bapply|\bwait|postpon|delay|defer|resched|remind|"
-    r"\bmoved\b|frist\b|abgabe|abgeben|fällig|einreich|spätestens|verschoben|erledig|"
-    r"échéance|rendre|reporté|plazo|entregar|vence|aplazad|\bnot\b|n['’]t\b|\bnever\b|\bno\b|"
-    r"\bnicht\b|\berst\b|\bkein|\bpas\b|\bcountdown\b|days (?:left|to go)",
-    re.IGNORECASE,
-)
-_NO_BEGIN = re.compile(
-    rf"\b(?:starting|beginning)\s+(?:{_any(_DAYS)})\b|\b(?:every|each|daily|weekly|weeks)\b|"
-    r"\b(?:first|most|least|best|worst|only|\w{3,}est|ever)\b[^.;]*\bsince\b|"
-    r"\b(?:ever|long) since\b|\bwritten|\bchanged since\b|\bchanges since\b",
-    re.IGNORECASE,
-)
+_NAMES = {"any_month": _MONTHS, "any_day": _DAYS, "any_unit": _UNITS, "any_near": _NEAR}
+_PARTS = _TABLES["parts"] | {name: _any(words) for name, words in _NAMES.items()}
+_END, _AHEAD, _BACK = (_PARTS[name] for name in ("end", "ahead", "back"))
+_WAYS = {way: filled(pattern, _PARTS) for way, pattern in _TABLES["ways"].items()}
+_WHOLE_DATES = 7
+"""The first ways, which name a whole date or year."""
+_PARTS["any_way"] = "|".join(_WAYS.values())
+_PARTS["any_date"] = "|".join(list(_WAYS.values())[:_WHOLE_DATES])
+_CUES = {name: expression(filled(cue, _PARTS)) for name, cue in _TABLES["cues"].items()}
+TIME_CUE = _CUES["time"]
+"""What every statement that names a window has in it; most statements have nothing of it."""
+_SINCE, _UNTIL, _FROM_ON, _RANGE = (_CUES[n] for n in ("since", "until", "from_on", "range"))
 
 
 def dated(new: NewFact, now: datetime) -> NewFact:
@@ -154,11 +67,11 @@ def _is_one_clause(text: str) -> bool:
     """Whether there is only one clause, so that the time is meant for it."""
     for cue in (_RANGE, _SINCE, _FROM_ON, _UNTIL):
         text = cue.sub(" ", text)
-    return _CLAUSES.search(text.strip(" .,;:!?()")) is None
+    return _CUES["clauses"].search(text.strip(" .,;:!?()")) is None
 
 
 def _between(span: re.Match[str], day: date) -> Window:
-    if _COUNTED.match(span.string, span.end() - 4):
+    if _CUES["counted"].match(span.string, span.end() - 4):
         return OPEN
     first, last = span["a"] or span["c"], span["b"] or span["d"]
     begin = _named(first, day, ahead=False)
@@ -169,18 +82,22 @@ def _between(span: re.Match[str], day: date) -> Window:
 
 def _begin(text: str, day: date) -> date | None:
     matches = [*_SINCE.finditer(text), *_FROM_ON.finditer(text)]
-    if len(matches) != 1 or _NO_BEGIN.search(text):
+    if len(matches) != 1 or _CUES["no_begin"].search(text):
         return None
     groups = matches[0].groupdict()
     name = groups["a"] or groups["b"]
     # After such a word, a day without a year is the next one.
-    span = _named(name, day, ahead=_AHEAD_OF.match(matches[0][0]) is not None)
+    span = _named(name, day, ahead=_CUES["ahead_of"].match(matches[0][0]) is not None)
     return span and span[1 if groups.get("aend") else 0]
 
 
 def _end(text: str, day: date) -> date | None:
     matches = list(_UNTIL.finditer(text))
-    if len(matches) != 1 or _NO_END.search(text) or _COUNTED.match(text, matches[0].end() - 4):
+    if (
+        len(matches) != 1
+        or _CUES["no_end"].search(text)
+        or _CUES["counted"].match(text, matches[0].end() - 4)
+    ):
         return None
     span = _named(matches[0]["a"], day, ahead=True)
     return span and span[1]

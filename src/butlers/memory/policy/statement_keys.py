@@ -5,19 +5,15 @@ In English and German, by a closed set of patterns. Where none fits the key is p
 """
 
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
-from typing import Any
 
 from butlers.kernel.text import normalise_whitespace
+from butlers.kernel.word_tables import load_tables
 from butlers.memory.policy.quantities import quantities
 
-_TABLES: dict[str, Any] = tomllib.loads(
-    (files(__package__) / "statement_keys.toml").read_text(encoding="utf-8")
-)
+_TABLES = load_tables(__file__)
 PROJECT, USER, NOTE = "project", "user", "note"
 _NOUNS: dict[str, str] = _TABLES["nouns"]
 _LONGEST = 300

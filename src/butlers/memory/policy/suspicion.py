@@ -7,14 +7,13 @@ programs store is judged: people may say anything.
 import base64
 import binascii
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from importlib.resources import files
 from itertools import chain
 
 from butlers.kernel.text import folded
+from butlers.kernel.word_tables import filled, load_tables
 
 LONGEST = 20_000
 """The maximum number of characters to judge: half from the beginning, half from the end."""
@@ -35,31 +34,15 @@ _HIDDEN = re.compile(
     re.DOTALL,
 )
 _INVISIBLE = re.compile(f"[{_UNSEEN}\u061c\u202a-\u202e\u2066-\u2069\U000e0000-\U000e01ef]")
-_FORGED = re.compile(
-    r"\]\s*\[[^\]\n]{1,100}\]\s*:|\[[^\]\n]{1,100}\]\s*\[[^\]\n]{1,100}\]\s*:"
-    r"|\]\s*:.{0,200}\(confidence"
-    r"|\(confidence\s*:\s*[01][.,]\d|\(maturity\s*:\s*(?:candidate|established|proven|anti)"
-    r"|(?:\A\s*|(?:\n|- )[^\S\n]*)#+\s*(?:memory context|key facts|active rules|recent episodes)\b"
-    r"|</?\s*(?:system|memory|memory[-_ ]context|instructions?|episodes?|episode_content)\s*>",
-    re.DOTALL,
-)
+_TABLES = load_tables(__file__)
+_FORGED, _AWAY = (re.compile("|".join(_TABLES[name]), re.DOTALL) for name in ("forged", "away"))
 _ENDS_A_NAME = re.compile(r"\]\s*[\[:(]")
-_AWAY = re.compile(
-    r"\b(?:curl|wget|fetch|iwr|invoke-webrequest)\b[^\n]{0,200}\|\s*(?:sudo\s+)?\w{0,4}sh\b"
-    r"|\bbase64\s+(?:-d|--decode|-D)\b[^\n]{0,120}\|\s*(?:sudo\s+)?\w{0,4}sh\b"
-    r"|\b(?:ba|z|da)?sh\s+(?:-c\s+)?[\"']?[<$]\(\s*(?:curl|wget)|\biex\s*\(|\bexfiltrat\w+|!\[[^\]]{0,80}\]\(https?://[^)\s]{1,200}[?&=][^)]{0,40}[<{$]"
-)
 _SPACED = re.compile(r"(?<!\w)(?:\w[ .*_-]){2,}\w(?!\w)")
 _FIGURED = re.compile(r"(?<!\w)(?=\w*\d)(?=\w*[a-z]{2})\w{5,}")
 _FIGURES = str.maketrans("013457", "oieast")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 _WORD_WITH_SIGNS = re.compile(r"\(\?:\\W\+\[\\w([^\]]+)\]\+\)")
-_BOUNDS = (
-    (r"\W+", r"\W{1,40}"),
-    (r"\w+", r"\w{1,80}"),
-    (r"\w*", r"\w{0,80}"),
-    ("]+@", "]{1,64}@"),
-)
+_BOUNDS = {r"\W+": r"\W{1,40}", r"\w+": r"\w{1,80}", r"\w*": r"\w{0,80}", "]+@": "]{1,64}@"}
 _LINE_BREAK = re.compile("[\u2028\u2029\u0085]")
 _MIXED = re.compile(r"[^\W\d_]+")
 _LOOKALIKES = str.maketrans("авекмнорстухіјѕԁһӏαεικνορτυχ", "abekmhopctyxijsdhlaeiknoptux")
@@ -95,11 +78,7 @@ def _reason_in(text: str, *, orders_only: bool) -> str:
 @lru_cache
 def _any_of(table: str) -> re.Pattern[str]:
     """Compile the patterns of a table of `suspicion.toml` into one."""
-    tables = tomllib.loads((files(__package__) / "suspicion.toml").read_text(encoding="utf-8"))
-    pattern = "|".join(tables[table])
-    for name, fragment in tables["fragments"].items():
-        pattern = pattern.replace(f"{{{name}}}", fragment)
-    return re.compile(_bounded(pattern))
+    return re.compile(_bounded(filled("|".join(_TABLES[table]), _TABLES["fragments"])))
 
 
 def _bounded(pattern: str) -> str:
@@ -109,7 +88,7 @@ def _bounded(pattern: str) -> str:
     exponentially many ways.
     """
     pattern = _WORD_WITH_SIGNS.sub(r"[\1]{0,3}(?:[^\\w\1]{1,40}[\\w\1]{1,80})", pattern)
-    for endless, bounded in _BOUNDS:
+    for endless, bounded in _BOUNDS.items():
         pattern = pattern.replace(endless, bounded)
     return pattern
 
