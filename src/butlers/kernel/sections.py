@@ -13,7 +13,13 @@ from pydantic_core import PydanticCustomError
 class SettingsSection(BaseModel):
     """A table of settings: frozen, known keys only, no conversion of types."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+    )
 
 
 class InlineSection(SettingsSection):

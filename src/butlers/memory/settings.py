@@ -33,41 +33,30 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class EpisodesConfig(SettingsSection):
     """How long episodes live and how many are kept."""
 
-    default_ttl_days: int = Field(
-        7, ge=1, le=36_500, description="Days until an episode expires, unless its writer says."
-    )
-    max_entries: int = Field(
-        10_000,
-        ge=1,
-        le=1_000_000_000,
-        description="Most episodes kept; the oldest consolidated ones beyond it go to the bin.",
-    )
-    keep_unread: bool = Field(
-        True, description="Whether episodes that were not consolidated yet outlive their expiry."
-    )
+    default_ttl_days: int = Field(7, ge=1, le=36_500)
+    """Days until an episode expires, unless its writer says."""
+    max_entries: int = Field(10_000, ge=1, le=1_000_000_000)
+    """Most episodes kept; the oldest consolidated ones beyond it go to the bin."""
+    keep_unread: bool = True
+    """Whether episodes that were not consolidated yet outlive their expiry."""
 
 
 class RetentionConfig(SettingsSection):
     """How long removed memories can be restored."""
 
-    bin_days: int = Field(
-        30, ge=0, le=36_500, description="Days until the bin is emptied of what cleanup removed."
-    )
+    bin_days: int = Field(30, ge=0, le=36_500)
+    """Days until the bin is emptied of what cleanup removed."""
 
 
 class FactsConfig(SettingsSection):
     """When facts and rules fade and expire."""
 
-    retrieval_confidence_threshold: Share = Field(
-        0.2, description="A memory fades below this effective confidence."
-    )
-    expiry_confidence_threshold: Share = Field(
-        0.05, description="A memory expires below this effective confidence."
-    )
-    same_again: Literal["supersede", "confirm"] = Field(
-        "supersede",
-        description="Whether a fact stored again supersedes the old one or confirms it.",
-    )
+    retrieval_confidence_threshold: Share = 0.2
+    """A memory fades below this effective confidence."""
+    expiry_confidence_threshold: Share = 0.05
+    """A memory expires below this effective confidence."""
+    same_again: Literal["supersede", "confirm"] = "supersede"
+    """Whether a fact stored again supersedes the old one or confirms it."""
 
     @model_validator(mode="after")
     def _memories_fade_before_they_expire(self) -> Self:
@@ -103,18 +92,14 @@ class HarmfulToAntipattern(InlineSection):
 class RulesConfig(SettingsSection):
     """When rules are promoted, and when they turn into anti-patterns."""
 
-    promote_to_established: PromoteToEstablished = Field(
-        PromoteToEstablished(), description="What a candidate rule needs to become established."
-    )
-    promote_to_proven: PromoteToProven = Field(
-        PromoteToProven(), description="What an established rule needs to become proven."
-    )
-    harmful_to_antipattern: HarmfulToAntipattern = Field(
-        HarmfulToAntipattern(), description="When a rule turns into an anti-pattern."
-    )
-    own_marks: bool = Field(
-        True, description="Whether helpful marks of a rule's own author promote it."
-    )
+    promote_to_established: PromoteToEstablished = PromoteToEstablished()
+    """What a candidate rule needs to become established."""
+    promote_to_proven: PromoteToProven = PromoteToProven()
+    """What an established rule needs to become proven."""
+    harmful_to_antipattern: HarmfulToAntipattern = HarmfulToAntipattern()
+    """When a rule turns into an anti-pattern."""
+    own_marks: bool = True
+    """Whether helpful marks of a rule's own author promote it."""
 
     @model_validator(mode="after")
     def _thresholds_rise_with_maturity(self) -> Self:
@@ -153,21 +138,14 @@ class ScoreWeights(InlineSection):
 class RetrievalConfig(SettingsSection):
     """Defaults of search, recall and context."""
 
-    default_limit: int = Field(
-        20,
-        ge=1,
-        le=MAX_LIMIT,
-        description="Fewest facts and rules considered for a context; results on a page.",
-    )
-    default_mode: Literal["hybrid", "semantic", "keyword"] = Field(
-        "hybrid", description="Search mode, unless the caller names one."
-    )
-    context_token_budget: int = Field(
-        3000, ge=0, le=1_000_000, description="Most tokens of a context, unless the caller says."
-    )
-    score_weights: ScoreWeights = Field(
-        ScoreWeights(), description="Weights of the composite score; they sum to 1."
-    )
+    default_limit: int = Field(20, ge=1, le=MAX_LIMIT)
+    """Fewest facts and rules considered for a context; results on a page."""
+    default_mode: Literal["hybrid", "semantic", "keyword"] = "hybrid"
+    """Search mode, unless the caller names one."""
+    context_token_budget: int = Field(3000, ge=0, le=1_000_000)
+    """Most tokens of a context, unless the caller says."""
+    score_weights: ScoreWeights = ScoreWeights()
+    """Weights of the composite score; they sum to 1."""
 
 
 class ContextConfig(SettingsSection):
@@ -175,16 +153,12 @@ class ContextConfig(SettingsSection):
 
     facts_share: Share = Field(0.6, description="Share for facts.")
     episodes_share: Share = Field(0.1, description="Share for episodes; 0 leaves them out.")
-    start_tokens: int = Field(
-        400, ge=0, le=2_000, description="Most tokens that an agent's session starts with."
-    )
-    prompt_tokens: int = Field(
-        250, ge=0, le=2_000, description="Most tokens that one prompt of an agent gets."
-    )
-    learn_from_use: bool = Field(
-        True,
-        description="Whether memories that agents ignored rank lower at prompts, used ones higher.",
-    )
+    start_tokens: int = Field(400, ge=0, le=2_000)
+    """Most tokens that an agent's session starts with."""
+    prompt_tokens: int = Field(250, ge=0, le=2_000)
+    """Most tokens that one prompt of an agent gets."""
+    learn_from_use: bool = True
+    """Whether memories that agents ignored rank lower at prompts, used ones higher."""
 
     @model_validator(mode="after")
     def _shares_fit_the_budget(self) -> Self:
@@ -203,34 +177,26 @@ class ContextConfig(SettingsSection):
 class ConsolidationConfig(SettingsSection):
     """How a language model turns episodes into facts and rules, and what that may cost."""
 
-    review: bool = Field(
-        False, description="Whether what the model extracts waits as proposals for approval."
-    )
-    daily_max_runs: int = Field(
-        48,
-        ge=0,
-        le=100_000,
-        description="Most completions a day, half of them for one tenant; 0 sets no limit.",
-    )
-    daily_max_cost_usd: float = Field(
-        0.0, ge=0, le=1_000_000, description="Most dollars a day; 0 sets no limit."
-    )
+    review: bool = False
+    """Whether what the model extracts waits as proposals for approval."""
+    daily_max_runs: int = Field(48, ge=0, le=100_000)
+    """Most completions a day, half of them for one tenant; 0 sets no limit."""
+    daily_max_cost_usd: float = Field(0.0, ge=0, le=1_000_000)
+    """Most dollars a day; 0 sets no limit."""
 
 
 class StatementsConfig(SettingsSection):
     """What users say outright in sessions."""
 
-    enabled: bool = Field(
-        True, description='Whether "remember that …" and "always …" are stored without a model.'
-    )
+    enabled: bool = True
+    """Whether "remember that …" and "always …" are stored without a model."""
 
 
 class QuarantineConfig(SettingsSection):
     """Suspicious memories that programs store, held back until a person has seen them."""
 
-    enabled: bool = Field(
-        True, description="Whether suspicious memories are quarantined until a person approves."
-    )
+    enabled: bool = True
+    """Whether suspicious memories are quarantined until a person approves."""
 
 
 class MemoryScheduleConfig(SettingsSection):
@@ -247,18 +213,14 @@ class MemoryModuleConfig(ModuleSection):
     butler_jobs: ClassVar[tuple[str, ...]] = tuple(MemoryScheduleConfig.model_fields)
 
     enabled: bool = Field(True, description="Whether this butler has a memory.")
-    secrets: Secrets = Field(
-        "mask", description="What happens to passwords, keys and other secrets in memories."
-    )
-    embedding_model: str = Field(
-        BUNDLED_MODEL, min_length=1, max_length=200, description="The embedding model."
-    )
-    embedding_dimensions: Annotated[int, Valid(str(STORED_DIMENSIONS))] = Field(
-        STORED_DIMENSIONS, description="Length of its vectors, which the tables fix."
-    )
-    embedding_model_directory: Annotated[str, Valid('the path of a directory, or ""')] = Field(
-        "", description='Directory of your own embedding model; "" uses the bundled one.'
-    )
+    secrets: Secrets = "mask"
+    """What happens to passwords, keys and other secrets in memories."""
+    embedding_model: str = Field(BUNDLED_MODEL, min_length=1, max_length=200)
+    """The embedding model."""
+    embedding_dimensions: Annotated[int, Valid(str(STORED_DIMENSIONS))] = STORED_DIMENSIONS
+    """Length of its vectors, which the tables fix."""
+    embedding_model_directory: Annotated[str, Valid('the path of a directory, or ""')] = ""
+    """Directory of your own embedding model; "" uses the bundled one."""
     episodes: EpisodesConfig = Field(EpisodesConfig(), description="Episodes.")
     retention: RetentionConfig = Field(RetentionConfig(), description="Retention.")
     facts: FactsConfig = Field(FactsConfig(), description="Facts.")

@@ -53,7 +53,8 @@ class Setting:
         """Describe a field of a model."""
         default = None if field.is_required() else toml_value(field.get_default())
         valid = valid_text(field.annotation, field.metadata)
-        return cls(name, field.annotation, valid, default, field.description or "")
+        words = " ".join((field.description or "").split())
+        return cls(name, field.annotation, valid, default, words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,9 +45,8 @@ class ButlerSection(SettingsSection):
     name: Name = Field(description="Name of the butler, which is that of its directory.")
     description: str = Field("", description="What the butler is for; its sessions see it.")
     tenant: Tenant = Field("default", description="Tenant of callers that have no token.")
-    schedule: Mapping[str, ScheduleEntry] = Field(
-        default_factory=dict, description="Tasks by name, each with a cron and a prompt."
-    )
+    schedule: Mapping[str, ScheduleEntry] = Field(default_factory=dict)
+    """Tasks by name, each with a cron and a prompt."""
 
     @model_validator(mode="after")
     def _tasks_have_a_valid_name_and_a_prompt(self) -> Self:
@@ -69,24 +68,18 @@ class ButlerSection(SettingsSection):
 class RuntimeSection(SettingsSection):
     """The language model that consolidates episodes and runs scheduled prompts."""
 
-    kind: Literal["none", "claude", "codex", "command", "http"] = Field(
-        "none", description="What runs the model; none runs no model."
-    )
-    command: tuple[str, ...] = Field(
-        (),
-        strict=False,
-        description="Program and arguments, for kind command; for claude and codex the path of "
-        "the program, where it is not in the PATH.",
-    )
+    kind: Literal["none", "claude", "codex", "command", "http"] = "none"
+    """What runs the model; none runs no model."""
+    command: tuple[str, ...] = Field((), strict=False)
+    """Program and arguments, for kind command; for claude and codex the path of the program, where
+    it is not in the PATH."""
     model: str = Field("", description='Name of the model; "" leaves it to the runtime.')
     url: HttpUrl = Field("", description="Where to send completions, for kind http.")
-    api_key_env: VariableName = Field(
-        "", description="Environment variable that holds the API key."
-    )
+    api_key_env: VariableName = ""
+    """Environment variable that holds the API key."""
     timeout_seconds: int = Field(300, ge=1, le=86_400, description="Most seconds of one answer.")
-    context_tokens: int = Field(
-        0, ge=0, le=100_000_000, description="Context window of the model; 0 asks the server."
-    )
+    context_tokens: int = Field(0, ge=0, le=100_000_000)
+    """Context window of the model; 0 asks the server."""
 
     @model_validator(mode="after")
     def _each_kind_has_what_it_needs(self) -> Self:
@@ -103,14 +96,10 @@ class RuntimeSection(SettingsSection):
 class McpSection(SettingsSection):
     """Which tools agents get."""
 
-    tools: Toolset = Field(
-        Toolset.STANDARD,
-        strict=False,
-        description="Set of tools: the six everyday ones, the standard ones, or all.",
-    )
-    consolidate: bool = Field(
-        False, description="Whether agents may consolidate episodes: two more tools and a prompt."
-    )
+    tools: Toolset = Field(Toolset.STANDARD, strict=False)
+    """Set of tools: the six everyday ones, the standard ones, or all."""
+    consolidate: bool = False
+    """Whether agents may consolidate episodes: two more tools and a prompt."""
 
     @property
     def opted(self) -> tuple[str, ...]:
@@ -121,18 +110,11 @@ class McpSection(SettingsSection):
 class DatabaseSection(SettingsSection):
     """Where the memories are stored."""
 
-    url: DatabaseUrl = Field(
-        "",
-        repr=False,
-        description='Your own PostgreSQL server; "" runs the embedded one. Of several hosts '
-        "(host1:5432,host2:5432) the primary is found, also after a failover.",
-    )
-    replica_urls: tuple[ReplicaUrl, ...] = Field(
-        (),
-        strict=False,
-        repr=False,
-        description="Streaming replicas of that server to read from, unless they lag.",
-    )
+    url: DatabaseUrl = Field("", repr=False)
+    """Your own PostgreSQL server; "" runs the embedded one. Of several hosts
+    (host1:5432,host2:5432) the primary is found, also after a failover."""
+    replica_urls: tuple[ReplicaUrl, ...] = Field((), strict=False, repr=False)
+    """Streaming replicas of that server to read from, unless they lag."""
 
     @model_validator(mode="after")
     def _replicas_need_a_server(self) -> Self:
@@ -145,13 +127,9 @@ class DatabaseSection(SettingsSection):
 class HomeDatabaseSection(DatabaseSection):
     """Where the memories are stored; the default of every butler."""
 
-    connections: int = Field(
-        0,
-        ge=0,
-        le=100_000,
-        description="Most connections of this home to one server, shared by its butlers; "
-        "0 uses three quarters of what the server allows.",
-    )
+    connections: int = Field(0, ge=0, le=100_000)
+    """Most connections of this home to one server, shared by its butlers; 0 uses three quarters of
+    what the server allows."""
     memory: Annotated[
         str,
         *matching(
@@ -172,23 +150,16 @@ HOME_DATABASE_KEYS = frozenset(HomeDatabaseSection.model_fields) - set(DatabaseS
 class ServerSection(SettingsSection):
     """The HTTP server of the home, which serves all its butlers."""
 
-    host: str = Field(
-        "127.0.0.1", min_length=1, max_length=253, description="Address to listen on."
-    )
+    host: str = Field("127.0.0.1", min_length=1, max_length=253)
+    """Address to listen on."""
     port: int = Field(8900, ge=0, le=65_535, description="Port to listen on; 0 picks a free one.")
     allow_remote: bool = Field(False, description="Whether other machines may reach the server.")
-    allowed_hosts: tuple[str, ...] = Field(
-        (), strict=False, description="Host names, besides localhost, that clients may use."
-    )
-    drain_seconds: float = Field(
-        0.0,
-        ge=0,
-        le=600,
-        description="Seconds that /ready answers 503 before a stop, so that a balancer notices.",
-    )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Least severe messages that are logged."
-    )
+    allowed_hosts: tuple[str, ...] = Field((), strict=False)
+    """Host names, besides localhost, that clients may use."""
+    drain_seconds: float = Field(0.0, ge=0, le=600)
+    """Seconds that /ready answers 503 before a stop, so that a balancer notices."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe messages that are logged."""
 
     @model_validator(mode="after")
     def _only_loopback_unless_allowed(self) -> Self:
@@ -232,10 +203,8 @@ class RemoteButler(InlineSection):
     name: Name = Field(description="Its name here.")
     url: ButlerUrl = Field(description="URL of its API.")
     token_env: TokenVariable = Field(description="Environment variable that holds a token for it.")
-    tenant: AnyTenant = Field(
-        "",
-        description='Tenant that may see it, besides the operator; "" for none.',
-    )
+    tenant: AnyTenant = ""
+    """Tenant that may see it, besides the operator; "" for none."""
 
     @property
     def pages(self) -> str:
@@ -268,20 +237,16 @@ class FleetSection(SettingsSection):
 class SessionsSection(SettingsSection):
     """Sessions of connected agents."""
 
-    catch_up: bool = Field(
-        True, description="Whether transcripts that no hook reported are looked for every hour."
-    )
+    catch_up: bool = True
+    """Whether transcripts that no hook reported are looked for every hour."""
 
 
 class BackupSection(SettingsSection):
     """Automatic backups, made while the daemon runs."""
 
     cron: Cron = Field("", description="When a backup is made.")
-    directory: Directory = Field(
-        "",
-        description='Where backups are written, better on another disk; "" means `backups` in the '
-        "home.",
-    )
+    directory: Directory = ""
+    """Where backups are written, better on another disk; "" means `backups` in the home."""
     keep: int = Field(7, ge=1, le=10_000, description="How many backups are kept, newest first.")
 
 
