@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from butlers.interfaces.web import charts, pictures, svg
+from butlers.interfaces.web import charts, pictures
 from butlers.interfaces.web.charts import Decay
+from butlers.interfaces.web.environment import drawings
 from butlers.interfaces.web.pictures import GraphNode
 from butlers.memory.policy.confidence import Waning, effective_confidence
 
@@ -122,14 +123,14 @@ def test_a_graph_of_many_draws_a_few():
 
 @pytest.mark.contract("P5")
 def test_hostile_words_in_a_drawing_stay_words():
-    drawings = [
+    drawn_ones = [
         pictures.draw_graph(
             [GraphNode("fact", HOSTILE, HOSTILE, "/f/1")], GraphNode("this", HOSTILE), []
         ),
-        svg.meter(0.5, HOSTILE),
+        drawings.meter(0.5, HOSTILE),
         charts.histogram(HOSTILE, [(HOSTILE, 1)]).svg,
     ]
-    for drawn in drawings:
+    for drawn in drawn_ones:
         tags = {one.tag for one in parsed(drawn).iter()}
         assert tags <= {"svg", "a", "g", "rect", "path", "line", "text", "circle"}
         assert "\u202e" not in drawn and "\x00" not in drawn
@@ -138,5 +139,5 @@ def test_hostile_words_in_a_drawing_stay_words():
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_meter_is_never_fuller_than_full(share: float):
-    part = list(parsed(svg.meter(share, "x")).iter("rect"))[1]
+    part = list(parsed(drawings.meter(share, "x")).iter("rect"))[1]
     assert 0 <= float(part.get("width") or 0) <= 72

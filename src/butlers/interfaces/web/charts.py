@@ -1,19 +1,22 @@
-"""Draw plots as SVG; pure functions of their data."""
+"""Lay out plots; pure functions of their data. `templates/drawings.html` draws them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from markupsafe import Markup
 
-from butlers.interfaces.web import svg
-from butlers.interfaces.web.svg import Element, add, drawing, finished, write
+from butlers.interfaces.web.environment import drawings
+from butlers.interfaces.web.formatting import short_number
 from butlers.kernel.ranking import days_between
 from butlers.memory.policy.confidence import Waning
 
 WIDTH, HEIGHT = 400.0, 180.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34.0, 8.0, 10.0, 24.0
 _STEPS = 48
+Point = tuple[float, float]
+Tick = tuple[str, float, str]
+"""Words below the axis, where they stand, and their class."""
 _PERMANENT_DAYS = 365.0
 
 
@@ -73,6 +76,7 @@ class Frame:
     top: float = _TOP
     width: float = WIDTH - _LEFT - _RIGHT
     height: float = HEIGHT - _TOP - _BOTTOM
+    whole: tuple[float, float] = (WIDTH, HEIGHT)
 
     def x(self, value: float) -> float:
         """Return the x coordinate of a value."""
@@ -85,102 +89,75 @@ class Frame:
 
 def decay_spark(decay: Decay) -> Markup:
     """Draw the decay curve as a sparkline, with today marked."""
-    root = drawing(96, 28, _decay_words(decay), "spark")
     frame = Frame(decay.span_days, 1.0, 2, 3, 92, 22)
-    add(root, "path", "curve", d=svg.path(_curve(decay, frame)))
-    _mark(root, frame, decay.fading_below, "limit")
-    today = decay.age_days
-    add(root, "circle", "today", cx=frame.x(today), cy=frame.y(decay.at(today)), r=3)
-    return finished(root)
+    curve = _path(_curve(decay, frame))
+    drawn: Markup = drawings.decay_spark(decay, frame, _decay_words(decay), curve)
+    return drawn
 
 
 def decay_curve(decay: Decay) -> Markup:
     """Draw the decay curve with its thresholds and dates."""
-    root = drawing(WIDTH, HEIGHT, _decay_words(decay), "plot")
     frame = Frame(decay.span_days, 1.0)
-    _axes(root, frame)
-    points = _curve(decay, frame)
-    ends = [(points[-1][0], frame.y(0)), (points[0][0], frame.y(0))]
-    add(root, "path", "area c-active", d=svg.path([*points, *ends], closed=True))
-    add(root, "path", "curve", d=svg.path(points))
-    _mark(root, frame, decay.fading_below, "limit")
-    _mark(root, frame, decay.expired_below, "limit end")
-    _decay_days(root, frame, decay)
-    today = decay.age_days
-    add(root, "circle", "today", cx=frame.x(today), cy=frame.y(decay.at(today)), r=4)
-    return finished(root)
+    points, confirmed_at, fades_x = _curve(decay, frame), decay.waning.confirmed_at, None
+    area = _path([*points, (points[-1][0], frame.y(0)), (points[0][0], frame.y(0))], closed=True)
+    ticks: list[Tick] = []
+    if confirmed_at is not None:
+        ticks.append((f"{confirmed_at:%Y-%m-%d}", frame.left, "tick"))
+    if confirmed_at is not None and decay.fades_at is not None:
+        fades_x = frame.x(days_between(confirmed_at, decay.fades_at))
+        # Clear of the first date on the left, and within the drawing on the right.
+        end = min(max(fades_x + 30, frame.left + 160), WIDTH - 10)
+        ticks.append((f"fades {decay.fades_at:%Y-%m-%d}", end, "tick end"))
+    label, curve = _decay_words(decay), _path(points)
+    drawn: Markup = drawings.decay_curve(decay, frame, label, curve, area, fades_x, ticks)
+    return drawn
 
 
 def areas(title: str, days: Sequence[date], series: Mapping[str, Sequence[int]]) -> Chart:
     """Draw stacked areas of counts over days."""
     frame = Frame(max(1, len(days) - 1), _most(series))
-    root = drawing(WIDTH, HEIGHT, _series_words(title, series), "plot")
-    _axes(root, frame)
-    below = [0.0] * len(days)
+    below, bands = [0.0] * len(days), []
     for name, values in series.items():
         above = [low + value for low, value in zip(below, values, strict=True)]
-        add(root, "path", f"area c-{name}", d=_band(frame, below, above))
+        bands.append((name, _band(frame, below, above)))
         below = above
-    _first_and_last(root, frame, days)
-    return Chart(finished(root), _last_day(series))
+    words, ticks = _series_words(title, series), _first_and_last(frame, days)
+    return Chart(drawings.plot(frame, words, bands, (), ticks), _last_day(series))
 
 
 def bars(title: str, days: Sequence[date], series: Mapping[str, Sequence[int]]) -> Chart:
     """Draw stacked bars of counts per day."""
     frame = Frame(len(days) or 1, _most(series))
-    root = drawing(WIDTH, HEIGHT, _series_words(title, series), "plot")
-    _axes(root, frame)
-    for index in range(len(days)):
-        _stack(root, frame, index, {name: values[index] for name, values in series.items()})
-    _first_and_last(root, frame, days)
-    return Chart(finished(root), tuple((name, sum(values)) for name, values in series.items()))
+    each = [{name: values[index] for name, values in series.items()} for index in range(len(days))]
+    words, ticks = _series_words(title, series), _first_and_last(frame, days)
+    drawn = drawings.plot(frame, words, (), _stacks(frame, each), ticks)
+    return Chart(drawn, tuple((name, sum(values)) for name, values in series.items()))
 
 
 def histogram(title: str, buckets: Sequence[tuple[str, int]]) -> Chart:
     """Draw a histogram, smallest first."""
-    most = max((count for _, count in buckets), default=0)
-    frame = Frame(len(buckets) or 1, _rounded(most))
+    frame = Frame(len(buckets) or 1, _rounded(max((count for _, count in buckets), default=0)))
     words = ", ".join(f"up to {name}: {count}" for name, count in buckets if count)
-    root = drawing(WIDTH, HEIGHT, f"{title}: {words or 'none yet'}", "plot")
-    _axes(root, frame)
-    for index, (name, count) in enumerate(buckets):
-        _stack(root, frame, index, {"retrievals": count})
-        last = len(buckets) - 1
-        if index == last or (index % 2 == 0 and index != last - 1):
-            write(root, name, frame.x(index + 0.5), HEIGHT - 8, "tick middle")
-    return Chart(finished(root), (("retrievals", sum(count for _, count in buckets)),))
+    last, label = len(buckets) - 1, f"{title}: {words or 'none yet'}"
+    ticks = [
+        (name, frame.x(index + 0.5), "tick middle")
+        for index, (name, _) in enumerate(buckets)
+        if index == last or (index % 2 == 0 and index != last - 1)
+    ]
+    boxes = _stacks(frame, [{"retrievals": count} for _, count in buckets])
+    drawn = drawings.plot(frame, label, (), boxes, ticks)
+    return Chart(drawn, (("retrievals", sum(count for _, count in buckets)),))
 
 
-def _curve(decay: Decay, frame: Frame) -> list[tuple[float, float]]:
+def _curve(decay: Decay, frame: Frame) -> list[Point]:
     days = [decay.span_days * step / _STEPS for step in range(_STEPS + 1)]
     return [(frame.x(day), frame.y(decay.at(day))) for day in days]
 
 
-def _mark(root: Element, frame: Frame, value: float, kind: str) -> None:
-    """Draw a horizontal line."""
-    y = frame.y(value)
-    add(root, "line", kind, x1=frame.left, y1=y, x2=frame.left + frame.width, y2=y)
-
-
-def _decay_days(root: Element, frame: Frame, decay: Decay) -> None:
-    """Label the last confirmation and the day it fades."""
-    y, confirmed_at = HEIGHT - 8, decay.waning.confirmed_at
-    if confirmed_at is not None:
-        write(root, f"{confirmed_at:%Y-%m-%d}", frame.left, y, "tick")
-    if decay.fades_at is None or confirmed_at is None:
-        return
-    x = frame.x(days_between(confirmed_at, decay.fades_at))
-    add(root, "line", "limit", x1=x, y1=frame.y(decay.fading_below), x2=x, y2=frame.y(0))
-    # Clear of the first date on the left, and within the drawing on the right.
-    end = min(max(x + 30, frame.left + 160), WIDTH - 10)
-    write(root, f"fades {decay.fades_at:%Y-%m-%d}", end, y, "tick end")
-
-
-def _axes(root: Element, frame: Frame) -> None:
-    for share in (0.0, 0.5, 1.0):
-        value = frame.y_most * share
-        _mark(root, frame, value, "grid")
-        write(root, f"{value:g}", frame.left - 6, frame.y(value) + 4, "tick end")
+def _path(points: Sequence[Point], *, closed: bool = False) -> str:
+    """Make a path of straight lines."""
+    steps = "L".join(f"{short_number(x)} {short_number(y)}" for x, y in points)
+    return f"M{steps}{'Z' if closed else ''}"
 
 
 def _band(frame: Frame, below: Sequence[float], above: Sequence[float]) -> str:
@@ -188,23 +165,27 @@ def _band(frame: Frame, below: Sequence[float], above: Sequence[float]) -> str:
         below, above = [*below, *below], [*above, *above]
     upper = [(frame.x(index), frame.y(value)) for index, value in enumerate(above)]
     lower = [(frame.x(index), frame.y(value)) for index, value in enumerate(below)]
-    return svg.path([*upper, *reversed(lower)], closed=True)
+    return _path([*upper, *reversed(lower)], closed=True)
 
 
-def _stack(root: Element, frame: Frame, index: int, parts: Mapping[str, int]) -> None:
-    width, below = frame.width / frame.x_most, 0
-    for name, count in parts.items():
-        if count:
-            top = frame.y(below + count)
-            box = {"x": frame.x(index) + width * 0.12, "width": width * 0.76}
-            add(root, "rect", f"bar c-{name}", **box, y=top, height=frame.y(below) - top)
-            below += count
+def _stacks(
+    frame: Frame, parts: Sequence[Mapping[str, int]]
+) -> Iterator[tuple[str, tuple[float, float, float, float]]]:
+    """Yield the boxes of bars, which stand on each other."""
+    width = frame.width / frame.x_most
+    for index, counts in enumerate(parts):
+        below = 0
+        for name, count in counts.items():
+            if count:
+                top, x = frame.y(below + count), frame.x(index) + width * 0.12
+                yield name, (x, top, width * 0.76, frame.y(below) - top)
+                below += count
 
 
-def _first_and_last(root: Element, frame: Frame, days: Sequence[date]) -> None:
-    if days:
-        write(root, f"{days[0]:%d %b}", frame.left, HEIGHT - 8, "tick")
-        write(root, f"{days[-1]:%d %b}", frame.left + frame.width, HEIGHT - 8, "tick end")
+def _first_and_last(frame: Frame, days: Sequence[date]) -> list[Tick]:
+    ends = ((frame.left, "tick"), (frame.left + frame.width, "tick end"))
+    shown = (days[0], days[-1]) if days else ()
+    return [(f"{day:%d %b}", x, kind) for day, (x, kind) in zip(shown, ends, strict=False)]
 
 
 def _most(series: Mapping[str, Sequence[int]]) -> float:

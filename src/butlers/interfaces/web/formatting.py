@@ -76,6 +76,11 @@ def span_of(seconds: float) -> str:
     return f"{seconds:.2g} seconds"
 
 
+def short_number(value: float) -> str:
+    """Format a coordinate with one decimal at most."""
+    return f"{value:.1f}".rstrip("0").rstrip(".")
+
+
 def _picture(match: re.Match[str]) -> str:
     """Return the Unicode picture of a control character; C1 controls have none."""
     code = ord(match.group())

@@ -1,26 +1,20 @@
 """Render pages: templates, security headers, redirects and failure pages."""
 
-from datetime import datetime
-from functools import partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
 from fastapi.exceptions import RequestValidationError
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from butlers import __version__
-from butlers.clock import utc_now
 from butlers.errors import ButlersError
 from butlers.interfaces.http.faults import OUR_FAULT, status_of
 from butlers.interfaces.web import formatting
-from butlers.interfaces.web.svg import meter, swatch
+from butlers.interfaces.web.environment import environment
 from butlers.interfaces.web.visits import ButlerVisit, filled_fields, visit_or_none
-from butlers.memory.model import MemoryType, SearchMode
 
 # Not no-referrer: with it browsers send forms with the origin "null", which we would refuse.
 PROTECTION = {
@@ -50,7 +44,7 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
         "done": request.query_params.get("done", ""),
         "cursor": request.query_params.get("cursor"),
     }
-    page = _environment.get_template(template).render(about | values)
+    page = environment.get_template(template).render(about | values)
     return HTMLResponse(page, status, PROTECTION)
 
 
@@ -60,47 +54,6 @@ def render_butler(
     """Render a page of one butler, with its name, tenant and tabs."""
     values |= {"name": visit.butler.name, "tenant": visit.caller.tenant_id, "home": visit.home}
     return render(visit.visit.request, template or f"{section}.html", section=section, **values)
-
-
-def _time(value: datetime | str | None, otherwise: str = "never", *, is_relative: bool) -> Markup:
-    """Show when, or how long ago, something was; the tooltip says the other."""
-    at = formatting.instant(value)
-    if at is None:
-        return Markup.escape(otherwise)
-    text, title = f"{at:%Y-%m-%d %H:%M}", formatting.distance(at, utc_now())
-    if is_relative:
-        text, title = title, f"{at:%Y-%m-%d %H:%M:%S} UTC"
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(at.isoformat(), title, text)
-
-
-_environment = Environment(
-    loader=PackageLoader("butlers.interfaces.web"),
-    autoescape=True,
-    auto_reload=False,
-    undefined=StrictUndefined,
-    finalize=formatting.finalized,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-_environment.filters |= {
-    "when": partial(_time, is_relative=False),
-    "ago": partial(_time, is_relative=True),
-    "decimal": lambda number, places=2: "–" if number is None else f"{number:.{places}f}",
-    "count": lambda number: "–" if number is None else f"{number:,}",
-    "words": lambda name: name.replace("_", " "),
-    "cut": formatting.cut,
-    "span": formatting.span_of,
-    "query": formatting.query,
-    "event": formatting.event_words,
-    "changes": formatting.changes,
-    "actor": formatting.actor_words,
-}
-_environment.globals |= {
-    "meter": meter,
-    "swatch": swatch,
-    "modes": list(SearchMode),
-    "types": list(MemoryType),
-}
 
 
 def go_to(path: str) -> RedirectResponse:

@@ -1,4 +1,4 @@
-"""Draw the plots and provenance graphs of a page."""
+"""Lay out the plots and provenance graphs of a page; `templates/drawings.html` draws them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,15 +12,14 @@ from butlers import metrics
 from butlers.interfaces.http.access import ButlerAccess
 from butlers.interfaces.web import charts
 from butlers.interfaces.web.charts import Chart, Decay
-from butlers.interfaces.web.formatting import cut, instant
-from butlers.interfaces.web.svg import Element, add, drawing, finished, write
+from butlers.interfaces.web.environment import drawings
+from butlers.interfaces.web.formatting import instant
 from butlers.memory.policy.confidence import Waning
 
 SHOWN = 5
 """The most neighbours drawn on one side; the page lists them all."""
 
 _BOX, _HIGH, _GAP, _APART = 170.0, 46.0, 14.0, 74.0
-_WORDS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,47 +37,34 @@ def draw_graph(before: Sequence[GraphNode], this: GraphNode, after: Sequence[Gra
     columns = [column for column in (before[:SHOWN], [this], after[:SHOWN]) if column]
     height = max(len(column) for column in columns) * (_HIGH + _GAP) + _GAP
     width = len(columns) * _BOX + (len(columns) - 1) * _APART + 4
-    root = drawing(width, height, _in_words(before, after), "graph")
-    root.set("width", f"{width:g}")
-    root.set("role", "group")  # not one image, so that each link can be reached and read
-    centres = [_column(root, index, column, height) for index, column in enumerate(columns)]
+    tops = [_tops(column, height) for column in columns]
+    nodes = [
+        (node, _left(index), top)
+        for index, column in enumerate(columns)
+        for node, top in zip(column, tops[index], strict=True)
+    ]
     own = columns.index([this])
-    left, middle = _left(own), centres[own][0]
-    for y, node in zip(centres[0], before, strict=False):
-        _arrow(root, (left - _APART, y), (left, middle), node.relation)
-    for y, node in zip(centres[-1], after, strict=False):
-        _arrow(root, (left + _BOX, middle), (_left(own + 1), y), node.relation)
-    return finished(root)
+    left, middle = _left(own), tops[own][0] + _HIGH / 2
+    arrows = [
+        ((left - _APART, top + _HIGH / 2), (left, middle), node.relation)
+        for top, node in zip(tops[0], before, strict=False)
+    ] + [
+        ((left + _BOX, middle), (_left(own + 1), top + _HIGH / 2), node.relation)
+        for top, node in zip(tops[-1], after, strict=False)
+    ]
+    label = _in_words(before, after)
+    drawn: Markup = drawings.graph(width, height, label, (_BOX, _HIGH), nodes, arrows)
+    return drawn
 
 
 def _left(column: int) -> float:
     return 2 + column * (_BOX + _APART)
 
 
-def _column(root: Element, index: int, nodes: Sequence[GraphNode], height: float) -> list[float]:
-    """Draw nodes below each other; return the middle of each."""
-    taken = len(nodes) * (_HIGH + _GAP) - _GAP
-    first = (height - taken) / 2
-    tops = [first + at * (_HIGH + _GAP) for at in range(len(nodes))]
-    for top, node in zip(tops, nodes, strict=True):
-        _box(root, _left(index), top, node)
-    return [top + _HIGH / 2 for top in tops]
-
-
-def _box(root: Element, x: float, y: float, node: GraphNode) -> None:
-    holder = add(root, "a", "node", href=node.address) if node.address else add(root, "g", "node")
-    add(holder, "rect", f"box k-{node.kind}", x=x, y=y, width=_BOX, height=_HIGH, rx=6)
-    write(holder, node.kind, x + 10, y + 17, "kind")
-    write(holder, cut(node.words, _WORDS), x + 10, y + 35, "words")
-
-
-def _arrow(root: Element, start: tuple[float, float], end: tuple[float, float], word: str) -> None:
-    (x1, y1), (x2, y2) = start, end
-    bend = (x1 + x2) / 2
-    line = f"M{x1:g} {y1:g}C{bend:g} {y1:g} {bend:g} {y2:g} {x2 - 6:g} {y2:g}"
-    add(root, "path", "edge", d=line)
-    add(root, "path", "tip", d=f"M{x2:g} {y2:g}l-8 -4v8Z")
-    write(root, word, bend, (y1 + y2) / 2 - 5, "relation middle")
+def _tops(nodes: Sequence[GraphNode], height: float) -> list[float]:
+    """Place nodes below each other, around the middle."""
+    first = (height - len(nodes) * (_HIGH + _GAP) + _GAP) / 2
+    return [first + at * (_HIGH + _GAP) for at in range(len(nodes))]
 
 
 def _in_words(before: Sequence[GraphNode], after: Sequence[GraphNode]) -> str:
