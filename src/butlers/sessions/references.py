@@ -2,26 +2,14 @@
 
 import re
 
+from butlers.kernel.word_tables import expression, load_tables
+
 _LONGEST = 60
-_NUMBERS = {
-    **dict.fromkeys(("1", "a", "first", "erste", "ersten", "primera", "première"), 1),
-    **dict.fromkeys(("2", "b", "second", "zweite", "zweiten", "segunda", "deuxième"), 2),
-    **dict.fromkeys(("3", "c", "third", "dritte", "dritten", "tercera", "troisième"), 3),
-    **dict.fromkeys(("4", "d", "fourth", "vierte", "vierten", "cuarta", "quatrième"), 4),
-}
+_TABLES = load_tables(__file__)
+_NUMBERS = {word: number for number, words in _TABLES["numbers"].items() for word in words}
 _NUMBER = "|".join(sorted(_NUMBERS, key=len, reverse=True))
-_POINTS = re.compile(
-    r"\b(?:do|make|try|use|take|apply|implement|go (?:with|for|ahead)(?: and do)?) "
-    r"(?:it|that|this|them|so|the same)\b"
-    r"|\b(?:mach|nimm|probier|versuch)\w* (?:das|es|so|mal)\b|\bhazlo\b|\bfais[- ](?:le|ça)\b",
-    re.IGNORECASE,
-)
-_OPTION = re.compile(
-    r"\b(?:option|number|variant|version|approach|plan|variante|nummer|opción|numéro) ?#?"
-    rf"(?P<number>{_NUMBER})\b"
-    rf"|\b(?:the|die|den|das|la|el|le) (?P<word>{_NUMBER})(?: (?:one|option|variante))?\b",
-    re.IGNORECASE,
-)
+_POINTS = expression(_TABLES["points"])
+_OPTION = expression(_TABLES["option"].replace("{number}", _NUMBER))
 _ITEM = re.compile(
     r"^[ \t>*_#-]*(?:option |variante? |plan )?\(?(?P<number>\d|[a-d])[).:]\*{0,2}[ \t]+"
     r"(?P<text>\S.*)",

@@ -14,6 +14,7 @@ from butlers.operation import Toolset
 from butlers.settings.names import VALID_NAME, validate_name
 from butlers.settings.types import (
     AnyTenant,
+    BufferSize,
     ButlerUrl,
     DatabaseUrl,
     Directory,
@@ -22,7 +23,6 @@ from butlers.settings.types import (
     Tenant,
     TokenVariable,
     VariableName,
-    matching,
 )
 
 # These entries of [butler.schedule] run jobs of modules; any other runs its prompt.
@@ -130,17 +130,9 @@ class HomeDatabaseSection(DatabaseSection):
     connections: int = Field(0, ge=0, le=100_000)
     """Most connections of this home to one server, shared by its butlers; 0 uses three quarters of
     what the server allows."""
-    memory: Annotated[
-        str,
-        *matching(
-            r"auto|[1-9][0-9]{0,6}(MB|GB)",
-            'an amount such as "512MB" or "4GB", or "auto"',
-        ),
-    ] = Field(
-        "auto",
-        description="Cache of the embedded server, from its next start; "
-        "auto uses an eighth of the memory of the machine or container.",
-    )
+    memory: BufferSize = "auto"
+    """Cache of the embedded server, from its next start; auto uses an eighth of the memory of the
+    machine or container."""
 
 
 HOME_DATABASE_KEYS = frozenset(HomeDatabaseSection.model_fields) - set(DatabaseSection.model_fields)

@@ -9,6 +9,9 @@ from pydantic import AfterValidator
 
 from butlers.db.address import is_address
 from butlers.kernel.sections import Valid
+from butlers.kernel.word_tables import load_tables
+
+_TEXTS = load_tables(__file__)
 
 
 def matching(pattern: str, valid: str) -> tuple[AfterValidator, Valid]:
@@ -35,10 +38,7 @@ def _is_empty_or_web_url(url: str) -> bool:
         return False
 
 
-Tenant = Annotated[
-    str,
-    *matching(r"[^\s\x00]{1,200}", "text of 1 to 200 characters without spaces"),
-]
+Tenant = Annotated[str, *matching(**_TEXTS["tenant"])]
 _EXAMPLE = "postgresql://user@host:5432/postgres"
 
 
@@ -56,28 +56,9 @@ HttpUrl = Annotated[
     str,
     *_accepting(_is_empty_or_web_url, 'a URL such as "https://host/v1/chat/completions", or ""'),
 ]
-VariableName = Annotated[
-    str,
-    *matching(
-        r"([A-Za-z_][A-Za-z0-9_]*)?",
-        'the name of an environment variable such as "OPENAI_API_KEY", never the key itself, or ""',
-    ),
-]
-ButlerUrl = Annotated[
-    str,
-    *matching(
-        r"https?://[^\s/?#@]+(/[^\s?#]*)?/api/butlers/[a-z][a-z0-9_]*",
-        'the URL of a butler\'s API such as "https://host:8900/api/butlers/general"',
-    ),
-]
-TokenVariable = Annotated[
-    str,
-    *matching(
-        r"[A-Za-z_][A-Za-z0-9_]*",
-        'the name of an environment variable such as "HOST_TOKEN", never the token itself',
-    ),
-]
+VariableName = Annotated[str, *matching(**_TEXTS["variable"])]
+ButlerUrl = Annotated[str, *matching(**_TEXTS["butler_url"])]
+TokenVariable = Annotated[str, *matching(**_TEXTS["token_variable"])]
 Directory = Annotated[str, Valid('the path of a directory, or ""')]
-AnyTenant = Annotated[
-    str, *matching(r"[^\s\x00]{0,200}", 'text of up to 200 characters without spaces, or ""')
-]
+AnyTenant = Annotated[str, *matching(**_TEXTS["any_tenant"])]
+BufferSize = Annotated[str, *matching(**_TEXTS["memory"])]

@@ -7,32 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from butlers.errors import Unavailable
+from butlers.kernel.word_tables import load_tables
 
-MAX_CONNECTIONS = 500
-"""Enough for fifty butlers at their busiest; all those of a process share most of them."""
-
-SETTINGS = {
-    "listen_addresses": "",
-    "port": "5432",
-    "unix_socket_permissions": "0700",
-    "max_connections": str(MAX_CONNECTIONS),
-    "work_mem": "16MB",
-    "autovacuum_work_mem": "128MB",
-    # Parallel index builds need more shared memory than containers offer by default.
-    "max_parallel_maintenance_workers": "0",
-    "wal_compression": "pglz",
-    "fsync": "on",
-    "jit": "off",
-    "timezone": "UTC",
-    "log_timezone": "UTC",
-    "shared_preload_libraries": "pg_stat_statements",
-}
-_INITDB = (
-    "--username=postgres",
-    "--encoding=UTF8",
-    "--auth-local=trust",
-    "--auth-host=scram-sha-256",
-)
+_TABLES = load_tables(__file__)
+SETTINGS: dict[str, str] = _TABLES["settings"]
+MAX_CONNECTIONS = int(SETTINGS["max_connections"])
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUPS = Path("/proc/self/cgroup")
 _SHM = Path("/dev/shm")  # noqa: S108
@@ -101,8 +80,8 @@ def initdb_options(platform: str) -> list[str]:
     settings = [f"--set={name}={value}" for name, value in shared_memory().items()]
     if platform == "darwin":  # its C library knows no C.UTF-8; PostgreSQL's own rules do
         locale = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
-        return [*_INITDB, *locale, "--lc-ctype=UTF-8"]
-    return [*_INITDB, *settings, "--locale=C.UTF-8"]
+        return [*_TABLES["initdb"], *locale, "--lc-ctype=UTF-8"]
+    return [*_TABLES["initdb"], *settings, "--locale=C.UTF-8"]
 
 
 def _quoted(value: str) -> str:

@@ -19,8 +19,7 @@ def url(name: NameArgument = "general", home: HomeOption = None) -> None:
     from butlers.settings.names import database_name
 
     located = find_home(home)
-    external = butler_settings(located, name).database.url
-    if external:
+    if external := butler_settings(located, name).database.url:
         typer.echo(external_access(external, database_name(name)).owner_dsn)
     else:
         typer.echo(DatabaseServer(located).running_url(name))

@@ -26,6 +26,7 @@ from butlers.interfaces.cli.output import (
     show_line,
     show_table,
 )
+from butlers.kernel.word_tables import load_tables
 
 Row = Mapping[str, Any]
 _MEMORY = ("kind", "id", "content")
@@ -115,10 +116,6 @@ def _rows(if_empty: str, *columns: str) -> View:
         show_table([name.replace("_", " ") for name in columns], cells, wraps=("content",))
 
     return show
-
-
-def _listing(*columns: str) -> View:
-    return _page(_rows("nothing found", *columns))
 
 
 def _cell(name: str, value: Any) -> str:
@@ -230,39 +227,22 @@ def _anything(answer: Any, given: Row) -> None:
     _rows("nothing found", *list(columns)[:_MOST_COLUMNS])(rows, given)
 
 
-_MODELS = _rows("nothing is stored yet", "tenant", "model", "state", "embedded", "of")
+_TABLES = load_tables(__file__)
 VIEWS: Mapping[str, View] = {
     "": _anything,
-    "store_episode": _store_result("episode"),
-    "store_fact": _store_result("fact"),
-    "store_rule": _store_result("rule"),
-    "correct": _store_result("fact"),
-    "undo_correction": _store_result("fact"),
     "search": _search_results,
     "recall": _recall_results,
     "context": lambda context, _: typer.echo(context["text"], nl=False),
     "history": show_events,
     "explain": show_explanation,
-    "confirm": _done("confirmed"),
     "forget": _forgotten,
-    "keep": _done("kept"),
     "list_doubts": show_doubts,
-    "restore": _done("restored"),
     "mark_helpful": _rule,
     "mark_harmful": _rule,
     "create_link": lambda answer, _: show_line("linked" if answer["linked"] else "already linked"),
-    "get_links": _rows(
-        "no links", "source_type", "source_id", "relation", "target_type", "target_id"
-    ),
-    "list_facts": _listing("id", "state", "subject", "predicate", "content"),
-    "list_rules": _listing("id", "state", "maturity", "content"),
-    "list_episodes": _listing("id", "created_at", "consolidation_status", "content"),
-    "list_entities": _listing("id", "entity_type", "canonical_name", "aliases", "active_facts"),
     "list_conflicts": _page(_conflicts),
     "list_inbox": lambda items, _: show_inbox(items),
     "list_decisions": _decisions,
-    "restore_decision": _done("restored"),
-    "retire_decision": _done("retired"),
     "activity": _page(show_events),
     "stats": _counts,
     "overview": _counts,
@@ -270,17 +250,11 @@ VIEWS: Mapping[str, View] = {
     "explain_entity": _entity,
     "preview_merge": show_merge_preview,
     "unmerge_entities": show_unmerge,
-    "resolve_entity": _rows(
-        "no entity found", "score", "name_match", "entity_id", "entity_type", "canonical_name"
-    ),
     "run_consolidation": _consolidation,
     "requeue": lambda answer, _: show_line(f"requeued {answer['requeued']}"),
-    "dead_letters": _rows(
-        "no dead letters", "id", "consolidation_attempts", "dead_letter_reason", "content"
-    ),
-    "removed_episodes": _rows("the bin is empty", "id", "reason", "binned_at", "until", "content"),
-    "list_projects": _rows("no projects yet", "id", "name", "memories", "shared", "moved_to"),
-    "embedding_models": _MODELS,
-    "reembed": _MODELS,
     "verify_events": show_verification,
+    **{name: _rows(*row) for name, row in _TABLES["rows"].items()},
+    **{name: _page(_rows(*row)) for name, row in _TABLES["pages"].items()},
+    **{name: _done(word) for name, word in _TABLES["done"].items()},
+    **{name: _store_result(kind) for name, kind in _TABLES["stored"].items()},
 }

@@ -75,11 +75,7 @@ def pauses_now(home: str) -> dict[str, Any]:
 
     now = utc_now().timestamp()
     paused = [
-        {
-            "project": row["name"],
-            "since": _time_text(row["since"]),
-            "until": _time_text(row["until"]),
-        }
+        {"project": row["name"], **{end: _time_text(row[end]) for end in ("since", "until")}}
         for row in read_pauses(home)
         if row["until"] is None or row["until"] > now
     ]

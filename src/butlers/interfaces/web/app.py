@@ -21,6 +21,7 @@ from butlers.interfaces.http.routes import router as api_router
 from butlers.interfaces.web import butler, entities, fleet, memories, sign_in
 from butlers.interfaces.web.browser_sessions import BrowserSessions, Recognition
 from butlers.interfaces.web.pages import explained
+from butlers.kernel.word_tables import load_tables
 
 _ABOUT = (
     "Read, search and correct what butlers remember. A token gives access to one butler as one "
@@ -63,13 +64,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
 
 
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    # Revalidated each time, and not sent again while unchanged.
-    "Cache-Control": "no-cache",
-}
+_HEADERS: dict[str, str] = load_tables(__file__, "headers.toml")["files"]
 
 
 class Assets(StaticFiles):

@@ -100,9 +100,7 @@ def decay_curve(decay: Decay) -> Markup:
     frame = Frame(decay.span_days, 1.0)
     points, confirmed_at, fades_x = _curve(decay, frame), decay.waning.confirmed_at, None
     area = _path([*points, (points[-1][0], frame.y(0)), (points[0][0], frame.y(0))], closed=True)
-    ticks: list[Tick] = []
-    if confirmed_at is not None:
-        ticks.append((f"{confirmed_at:%Y-%m-%d}", frame.left, "tick"))
+    ticks = [(f"{confirmed_at:%Y-%m-%d}", frame.left, "tick")] if confirmed_at else []
     if confirmed_at is not None and decay.fades_at is not None:
         fades_x = frame.x(days_between(confirmed_at, decay.fades_at))
         # Clear of the first date on the left, and within the drawing on the right.

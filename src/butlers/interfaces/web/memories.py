@@ -114,14 +114,9 @@ async def list_page(visit: ButlerVisiting) -> Response:
     fields = operation_fields(operation, filled_fields(request))
     cursor = request.query_params.get("cursor", "").strip() or None
     page = await visit.ask(operation, **fields, cursor=cursor)
-    rows = page["items"]
-    return render_butler(
-        visit,
-        section,
-        rows=pictures.with_decay(rows, visit) if section in ("facts", "rules") else rows,
-        next_cursor=page["next_cursor"],
-        choices=choices,
-    )
+    rows, shown = page["items"], {"next_cursor": page["next_cursor"], "choices": choices}
+    rows = pictures.with_decay(rows, visit) if section in ("facts", "rules") else rows
+    return render_butler(visit, section, rows=rows, **shown)
 
 
 @router.get("/bin")

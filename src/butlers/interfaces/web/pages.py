@@ -15,20 +15,9 @@ from butlers.interfaces.http.faults import OUR_FAULT, status_of
 from butlers.interfaces.web import formatting
 from butlers.interfaces.web.environment import environment
 from butlers.interfaces.web.visits import ButlerVisit, filled_fields, visit_or_none
+from butlers.kernel.word_tables import load_tables
 
-# Not no-referrer: with it browsers send forms with the origin "null", which we would refuse.
-PROTECTION = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
-    "img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
-    "frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Cache-Control": "no-store",
-}
+PROTECTION: dict[str, str] = load_tables(__file__, "headers.toml")["pages"]
 
 
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:

@@ -1,5 +1,6 @@
 """Present and past decisions: a later one makes an earlier one past, a person may say otherwise."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -76,14 +77,10 @@ async def list_decisions(
         now = memory.now()
         present = await present_decisions(tx, scope, limit, now)
         past = await decisions.find_past(tx, scope=scope, limit=_MOST_PAST, now=now)
-    roots = _present_of(past)
-    return [
-        {
-            **as_json(row),
-            "earlier": [_earlier(one) for one in past if roots[one["id"]] == row["id"]],
-        }
-        for row in present
-    ]
+    roots, earlier = _present_of(past), defaultdict(list)
+    for one in past:
+        earlier[roots[one["id"]]].append(_earlier(one))
+    return [{**as_json(row), "earlier": earlier[row["id"]]} for row in present]
 
 
 async def restore_decision(memory: Memory, decision_id: UUID, lineage: Lineage) -> bool:
