@@ -78,20 +78,16 @@ class Health:
 
 
 @runtime_checkable
-class HasBudget(Protocol):
+class HasBudget(LanguageModel, Protocol):
     """A language model with a daily budget."""
 
     async def check(self) -> None:
         """Raise BudgetExhausted or NotReached if it may not be called now."""
         ...
 
-    def for_tenant(self, tenant: str) -> "BudgetedModel":
+    def for_tenant(self, tenant: str) -> "HasBudget":
         """Return the model for one tenant, which gets a share of the budget."""
         ...
-
-
-class BudgetedModel(LanguageModel, HasBudget, Protocol):
-    """A language model that also checks its budget."""
 
 
 class Module(ABC):

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import cached_property
 from inspect import getdoc
 from types import NoneType
-from typing import Any, Protocol, get_args, get_type_hints, runtime_checkable
+from typing import Any, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
@@ -60,15 +60,6 @@ class Detail(StrEnum):
 
     BRIEF = "brief"
     FULL = "full"
-
-
-@runtime_checkable
-class ReadableContext(Protocol):
-    """An operation context that can read from a replica."""
-
-    def reader(self, *, current: bool = False) -> Any:
-        """Return a read-only context, which may lag behind unless `current`."""
-        ...
 
 
 class Input(BaseModel):
@@ -219,7 +210,7 @@ class Operation:
         A read may come from a replica; if the replica or the connection fails, it is read once
         more from the primary. A write is never retried.
         """
-        if self.effect is not OperationEffect.READS or not isinstance(ctx, ReadableContext):
+        if self.effect is not OperationEffect.READS or not hasattr(ctx, "reader"):
             return await self.run(ctx, params)
         try:
             return await self.run(ctx.reader(), params)

@@ -133,10 +133,7 @@ async def _switch_over_at(
 
 
 async def _rename(
-    server: asyncpg.Connection,
-    renames: Sequence[tuple[str, str, bool]],
-    current: str,
-    comment: str,
+    server: asyncpg.Connection, renames: Sequence[tuple[str, str, bool]], current: str, comment: str
 ) -> None:
     async with server.transaction():
         for old, new, accepts_clients in renames:

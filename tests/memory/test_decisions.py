@@ -30,7 +30,6 @@ from butlers.memory.policy.decisions import (
     may_decide,
     only_quotes,
     past_line,
-    same_matter,
     why_past,
 )
 from conftest import WalkingClock
@@ -64,9 +63,6 @@ def test_a_decision_is_past_only_if_the_later_one_says_so(earlier, later, why) -
 def test_what_is_far_in_meaning_is_another_matter() -> None:
     earlier, later = "Uploads go to Oslo.", "Scrap that, uploads go to Rome."
     assert why_past(later, earlier, near=0.3) is None
-    assert same_matter(earlier, later, near=0.65)
-    assert not same_matter(earlier, later, near=0.3)
-    assert not same_matter(earlier, "Tea is green.", near=0.65)
 
 
 def test_a_word_that_many_decisions_have_says_nothing() -> None:

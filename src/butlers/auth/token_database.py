@@ -43,10 +43,7 @@ class TokenDatabase:
     """The tokens of one butler on an external server."""
 
     def __init__(
-        self,
-        butler: str,
-        owner_dsn: str,
-        database: Callable[[], Database | None] = lambda: None,
+        self, butler: str, owner_dsn: str, database: Callable[[], Database | None] = lambda: None
     ) -> None:
         """`database`: the butler's database while this process serves it."""
         self.butler = butler

@@ -74,10 +74,7 @@ def translated_errors() -> Iterator[None]:
         yield
     except _TAKEN as error:
         raise Conflict(_conflict(error)) from error
-    except (
-        asyncpg.IntegrityConstraintViolationError,
-        asyncpg.InsufficientPrivilegeError,
-    ) as error:
+    except (asyncpg.IntegrityConstraintViolationError, asyncpg.InsufficientPrivilegeError) as error:
         raise IntegrityViolation(brief(error)) from error
     except asyncpg.DataError as error:
         raise InvalidInput(f"the database cannot hold a value: {brief(error)}") from error

@@ -5,13 +5,7 @@ from contextlib import suppress
 import asyncpg
 
 from butlers.db import address, tenant_proof
-from butlers.db.login import (
-    RUNTIME_ROLE,
-    close_to_strangers,
-    ensure_login,
-    restrict,
-    roles_locked,
-)
+from butlers.db.login import RUNTIME_ROLE, close_to_strangers, ensure_login, restrict, roles_locked
 from butlers.db.postgres import Access
 from butlers.db.primary_connector import connected
 from butlers.errors import Unavailable

@@ -59,10 +59,7 @@ class _Options:
 
 
 def fast_search(
-    db: Notebook,
-    agent_id: str,
-    query: str,
-    opts: SearchOptions | FastSearchOptions | None = None,
+    db: Notebook, agent_id: str, query: str, opts: SearchOptions | FastSearchOptions | None = None
 ) -> list[ScoredMemory]:
     """Search the agent's notes, best first: by index rank, TF-IDF and age."""
     options = _checked(opts)

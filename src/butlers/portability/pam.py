@@ -86,10 +86,7 @@ def canonical(value: Any) -> str:
 
 
 def _document(
-    memories: list[dict[str, Any]],
-    relations: list[dict[str, Any]],
-    lineage: Lineage,
-    now: datetime,
+    memories: list[dict[str, Any]], relations: list[dict[str, Any]], lineage: Lineage, now: datetime
 ) -> dict[str, Any]:
     digest = hashlib.sha256(canonical(memories).encode()).hexdigest()
     return {

@@ -11,7 +11,7 @@ from typing import Any
 from butlers.kernel.private_tags import has_private
 
 # How messages begin that programs write in the user's name.
-_NOT_SAID = (
+NOT_SAID = (
     *("<local-command-", "<bash-", "<task-notification", "<environment_context"),
     *("<user_instructions", "<skill", "<turn_aborted", "<subagent_notification"),
     *("[Request interrupted", "# AGENTS.md instructions", "Caveat: The messages below"),
@@ -19,7 +19,7 @@ _NOT_SAID = (
 # Reminders, and the tags around a command with its arguments.
 _ADDED = r"(?s)<system-reminder>.*?(?:</system-reminder>|\Z)|</?command-[a-z]+>"
 MAX_LINE_BYTES = 32 * 1024**2
-_NOT_OF_THE_CONVERSATION = ("isMeta", "isCompactSummary", "isApiErrorMessage", "isSidechain")
+NOT_OF_THE_CONVERSATION = ("isMeta", "isCompactSummary", "isApiErrorMessage", "isSidechain")
 
 
 def lines_of(transcript: str | os.PathLike[str]) -> Iterator[str]:
@@ -48,7 +48,7 @@ def prompt_of(record: dict[str, Any]) -> str | None:
     if isinstance(message, dict):
         is_prompt = record.get("type") == "response_item" and message.get("type") == "message"
         return _typed_text(message) if is_prompt and message.get("role") == "user" else None
-    if any(record.get(mark) for mark in _NOT_OF_THE_CONVERSATION):
+    if any(record.get(mark) for mark in NOT_OF_THE_CONVERSATION):
         return None
     attachment = record.get("attachment")
     if isinstance(attachment, dict) and attachment.get("type") == "queued_command":
@@ -78,4 +78,4 @@ def _typed_text(message: dict[str, Any]) -> str | None:
 def _own_text(text: str) -> str:
     """Return a text without what its program added; "" if the program wrote it."""
     text = re.sub(_ADDED, "\n", text).strip() if "<" in text else text.strip()
-    return "" if text.startswith(_NOT_SAID) and not has_private(text) else text
+    return "" if text.startswith(NOT_SAID) and not has_private(text) else text

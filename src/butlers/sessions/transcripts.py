@@ -19,6 +19,7 @@ from typing import Any
 from butlers.llm.envelopes import mapping, parse_object
 from butlers.sessions import tool_calls
 from butlers.sessions.private_turns import redact
+from butlers.sessions.prompts import NOT_OF_THE_CONVERSATION, NOT_SAID
 from butlers.sessions.tool_calls import ToolCall
 
 MEMORY_TITLE = "# Memory Context"
@@ -36,13 +37,8 @@ _MEMORY_LINE = re.compile(
     re.MULTILINE,
 )
 # Messages of the programs in the user's name.
-_NOT_SAID = re.compile(
-    r"\s*(?:<(?:command-|local-command-|bash-|task-notification|environment_context"
-    r"|user_instructions|skill|turn_aborted|subagent_notification)|\[Request interrupted"
-    r"|# AGENTS\.md instructions|Caveat: The messages below)"
-)
+_NOT_SAID = (*NOT_SAID, "<command-")
 _NUMBERED = " #"
-_NOT_OF_THE_CONVERSATION = ("isMeta", "isCompactSummary", "isApiErrorMessage")
 # Codex writes its servers' names with underscores, and may name a tool only inside a script.
 _MEMORY_TOOL = re.compile(r"(?:memory|entity)_[a-z]+|butlers[-_]")
 
@@ -132,7 +128,7 @@ def utc_instant(text: object) -> datetime | None:
 def own_words(text: str) -> str:
     """Return a message without what memory or the program put into it; "" if nothing is left."""
     text = _MEMORY_LINE.sub("", _BLOCK.sub("", _REMINDER.sub("", text))).strip()
-    return "" if _NOT_SAID.match(text) else text
+    return "" if text.startswith(_NOT_SAID) else text
 
 
 def _claude(transcript: Transcript, record: Mapping[str, Any], at: str) -> None:
@@ -145,7 +141,7 @@ def _claude(transcript: Transcript, record: Mapping[str, Any], at: str) -> None:
         return
     for part in _parts(message.get("content")):
         _use_tool(transcript, part, at)
-    if not any(record.get(mark) for mark in _NOT_OF_THE_CONVERSATION):
+    if not any(record.get(mark) for mark in NOT_OF_THE_CONVERSATION):
         _say(transcript, record["type"], message.get("content"), at)
 
 

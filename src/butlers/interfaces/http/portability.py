@@ -18,10 +18,12 @@ from starlette.responses import StreamingResponse
 from butlers.errors import InvalidInput
 from butlers.interfaces.http.access import ButlerAccess, CurrentAccess
 from butlers.memory.model import Lineage
+from butlers.memory.operations.results import report
 from butlers.memory.policy.erasure import ErasureRequest
 from butlers.operation import Input, Output
 from butlers.portability import erase as erasing
 from butlers.portability.formats import EXPORTS, IMPORTS, ImportRequest, exported, imported
+from butlers.portability.native import Imported
 
 router = APIRouter(tags=["data"])
 MOST_KEPT, LONGEST_NAME = 1_000, 200
@@ -83,17 +85,6 @@ class ReceiptCheck(Output):
     signed: str
 
 
-class ImportDone(Output):
-    """The result of an import, by kind, and what was skipped; a dry run lists every item."""
-
-    source: str
-    dry_run: bool
-    stored: dict[str, int]
-    known: dict[str, int]
-    skipped: list[str]
-    items: list[dict[str, str]]
-
-
 class AskedVerdict(Input):
     """A receipt to check."""
 
@@ -113,7 +104,7 @@ async def export(
     return StreamingResponse(stream, media_type=kind, headers={"Content-Disposition": name})
 
 
-@router.post("/import", response_model=ImportDone)
+@router.post("/import", response_model=report(Imported))
 async def bring(
     access: CurrentAccess,
     request: Request,

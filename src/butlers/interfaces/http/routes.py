@@ -14,15 +14,7 @@ from pydantic import BaseModel, create_model
 
 from butlers.errors import NotFound
 from butlers.host.registry import KNOWN
-from butlers.interfaces.http import (
-    backups,
-    butlers,
-    fleet,
-    injections,
-    jobs,
-    portability,
-    sessions,
-)
+from butlers.interfaces.http import backups, butlers, fleet, injections, jobs, portability, sessions
 from butlers.interfaces.http.access import DOCUMENTED_TOKEN, MEMORY, ButlerAccess, ScopedAccess
 from butlers.interfaces.http.faults import FAILURES
 from butlers.module import Module

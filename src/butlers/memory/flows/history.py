@@ -59,11 +59,7 @@ async def _find(tx: Transaction, ref: MemoryRef, now: datetime) -> dict[str, Any
 
 
 async def explain_memory(
-    memory: Memory,
-    memory_type: str,
-    memory_id: str | UUID,
-    lineage: Lineage,
-    then: Then = NOW,
+    memory: Memory, memory_type: str, memory_id: str | UUID, lineage: Lineage, then: Then = NOW
 ) -> dict[str, Any] | None:
     """Explain a memory: its sources, what it replaced and what replaced it, its confirmations and
     applications, what it depends on, and when it will fade and expire; None if there is none.

@@ -76,11 +76,7 @@ async def derive_in(work: UnitOfWork, ref: MemoryRef, episode_ids: Sequence[UUID
 
 
 async def get_links(
-    memory: Memory,
-    memory_type: str,
-    memory_id: str | UUID,
-    direction: str,
-    lineage: Lineage,
+    memory: Memory, memory_type: str, memory_id: str | UUID, direction: str, lineage: Lineage
 ) -> list[dict[str, Any]]:
     """List the links from a memory, to it, or both, oldest first."""
     ref = checked_ref("memory", memory_type, memory_id)

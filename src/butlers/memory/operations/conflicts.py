@@ -42,9 +42,7 @@ class InDoubt(ReviewedMemory):
 
 
 @OPERATIONS.add(
-    output=list[InDoubt],
-    command="doubts",
-    routes=(Route("GET", "/doubts", wraps="items"),),
+    output=list[InDoubt], command="doubts", routes=(Route("GET", "/doubts", wraps="items"),)
 )
 async def list_doubts(ctx: OperationContext, params: Limited) -> list[dict[str, Any]]:
     """List memories in doubt: they depend on something forgotten, superseded or expired.
@@ -121,9 +119,7 @@ class KnownPredicate(PredicateValues):
 
 
 @OPERATIONS.add(
-    output=ItemPage[OpenConflict],
-    command="conflicts",
-    routes=(Route("GET", "/conflicts"),),
+    output=ItemPage[OpenConflict], command="conflicts", routes=(Route("GET", "/conflicts"),)
 )
 async def list_conflicts(ctx: OperationContext, params: PageInput) -> Page:
     """List open conflicts: facts that contradict each other or say the same, newest first.

@@ -78,10 +78,7 @@ class ListDeadLetters(Limited):
     """The maximum number of items."""
 
 
-@OPERATIONS.add(
-    output=list[results.DeadLetter],
-    routes=(Route("GET", "/dead-letters"),),
-)
+@OPERATIONS.add(output=list[results.DeadLetter], routes=(Route("GET", "/dead-letters"),))
 async def dead_letters(ctx: OperationContext, params: ListDeadLetters) -> list[dict[str, Any]]:
     """List dead letters: episodes that could not be consolidated, oldest first.
 
@@ -111,11 +108,7 @@ async def requeue(ctx: OperationContext, params: Requeue) -> int:
     return await letters.requeue(ctx.memory, params.episode_ids, ctx.lineage)
 
 
-@OPERATIONS.add(
-    output=list[results.Binned],
-    command="bin",
-    routes=(Route("GET", "/bin"),),
-)
+@OPERATIONS.add(output=list[results.Binned], command="bin", routes=(Route("GET", "/bin"),))
 async def removed_episodes(ctx: OperationContext, params: Limited) -> list[dict[str, Any]]:
     """List the episodes in the bin, latest first. You can restore them.
 
@@ -126,9 +119,7 @@ async def removed_episodes(ctx: OperationContext, params: Limited) -> list[dict[
 
 
 @OPERATIONS.add(
-    output=list[results.EmbeddingModel],
-    command="models",
-    routes=(Route("GET", "/models"),),
+    output=list[results.EmbeddingModel], command="models", routes=(Route("GET", "/models"),)
 )
 async def embedding_models(ctx: OperationContext, params: Input) -> list[dict[str, Any]]:
     """List the embedding models in use, and how many memories have a vector of each.

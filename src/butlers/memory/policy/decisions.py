@@ -75,12 +75,6 @@ def own_words(text: str) -> str:
     return text.partition(ANSWERED)[0]
 
 
-def same_matter(one: str, other: str, near: float, frequent: frozenset[str] = frozenset()) -> bool:
-    """Whether two texts are about the same: near in meaning, with a telling word in common."""
-    shared = (distinctive_words(one) & distinctive_words(other)) - frequent
-    return near >= _NEAR_GRADUAL and bool(shared)
-
-
 def frequent_words(texts: Iterable[str]) -> frozenset[str]:
     """Return the words that many decisions of a project have, such as its name."""
     words = [distinctive_words(text) for text in texts]
