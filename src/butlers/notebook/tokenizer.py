@@ -5,21 +5,13 @@ import unicodedata
 from collections import Counter
 
 from butlers.kernel.text import clean
+from butlers.kernel.word_tables import load_tables
 
 LONGEST_TERM = 64
 """Longer tokens are data, not words: the index finds them, but they have no weight."""
 
 # English words without a meaning of their own.
-_STOP_WORDS = """
-a about above after again against all also am an and any are as at be because been before
-being below between both but by can cannot could did do does doing down during each few for
-from further had has have having he her here hers herself him himself his how i if in into is
-it its itself just me more most my myself no nor not now of off on once only or other our ours
-ourselves out over own same she should so some such than that the their theirs them themselves
-then there these they this those through to too under until up very was we were what when
-where which while who whom why will with would you your yours yourself yourselves
-"""
-STOP_WORDS = frozenset(_STOP_WORDS.split())
+STOP_WORDS = frozenset(load_tables(__file__)["stop_words"].split())
 _ACCENTED = re.compile("([a-z])[\u0300-\u036f]+")
 
 

@@ -37,24 +37,7 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before 
 Reader = Literal["agent", "runtime"]
 _READER_HELP = "Who consolidates sessions: the agent itself, or its command line run by the butler."
 
-_NEXT = {
-    "claude-code": (
-        "Claude Code reads this when a session starts. It asks once whether to use the project's "
-        "MCP server.",
-    ),
-    "codex": (
-        "Codex runs a new hook only after you trust it: start codex, type /hooks and trust every "
-        "butlers-hook.",
-        "Codex reads project settings only in trusted projects; it asks when it starts.",
-    ),
-}
-_ALWAYS = "Sessions are always recorded. They get context while the daemon is running."
 _TRIES = 4
-_OFFER = (
-    "No language model consolidates sessions yet. --consolidate agent lets this agent do it with "
-    "its own model; --consolidate runtime lets the butler run the agent's command line."
-)
-_RESTART = "To apply the new settings, run `butlers stop` and `butlers up`."
 
 
 def connect(
@@ -78,6 +61,7 @@ def connect(
     """
     from butlers.host.home import butler_settings
     from butlers.host.home_tokens import ensure_hook_token
+    from butlers.kernel.word_tables import load_tables
     from butlers.sessions.agent_connections import Connection, connecting
     from butlers.sessions.catch_up import ConnectionFile
 
@@ -98,10 +82,12 @@ def connect(
     ConnectionFile(located.connections_file).add(record)
     typer.echo(f"{agent} is connected to butler {butler}.")
     settings = butler_settings(located, butler)
-    offer = () if settings.runtime.kind != "none" or settings.mcp.consolidate else (_OFFER,)
-    restart = (_RESTART,) if consolidate is not None else ()
-    keep_up = f"To keep the daemon running: {shell_command(located, 'service', 'install')}"
-    for line in (*_NEXT[agent], _ALWAYS, keep_up, *offer, *restart, _try_hook(connection)):
+    words, is_read = load_tables(__file__), settings.runtime.kind != "none"
+    lines = [*words["next"][agent], words["always"]]
+    lines.append(f"To keep the daemon running: {shell_command(located, 'service', 'install')}")
+    lines += [] if is_read or settings.mcp.consolidate else [words["offer"]]
+    lines += [words["restart"]] if consolidate is not None else []
+    for line in (*lines, _try_hook(connection)):
         typer.echo(f"  {line}")
 
 

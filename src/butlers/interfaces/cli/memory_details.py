@@ -17,19 +17,13 @@ from butlers.interfaces.cli.output import (
     show_table,
     when,
 )
+from butlers.kernel.word_tables import load_tables
 
 Row = Mapping[str, Any]
 _FIRST_FIELDS = ("memory_type", "id", "subject", "predicate", "content")
 _STATE_FIELDS = ("state", "validity", "maturity", "consolidation_status", "consolidated")
 _IN_USE = ("active", "fading")
-_FAULTS = {
-    "changed": "was changed after it was written",
-    "missing": "is missing",
-    "gap": "follows a gap in the numbering",
-    "added": "was not written through the event log",
-    "erased": "lost text that no erasure event accounts for",
-    "head": "does not match the given head: events before it were cut off or rewritten",
-}
+_FAULTS: dict[str, str] = load_tables(__file__, "memory_views.toml")["faults"]
 
 
 def show_memory(memory: Row, _: Row) -> None:

@@ -23,6 +23,7 @@ from butlers.errors import (
     Unavailable,
 )
 from butlers.kernel.text import clean, without_middle
+from butlers.kernel.word_tables import load_tables
 from butlers.operation import fault_in_words
 
 log = structlog.get_logger(__name__)
@@ -60,18 +61,8 @@ class Failure(BaseModel):
 
 
 FAILURES: dict[int | str, dict[str, Any]] = {
-    status: {"model": Failure, "description": description}
-    for status, description in {
-        400: "A value is invalid.",
-        401: "There is no valid token.",
-        403: "This caller may not do it.",
-        404: "It does not exist for this caller.",
-        409: "It conflicts with what is stored.",
-        413: "The request is too large.",
-        422: "A value has the wrong form.",
-        429: "Too many requests; `Retry-After` says when to try again.",
-        503: "Something it needs does not answer; `Retry-After` says whether it may soon.",
-    }.items()
+    int(status): {"model": Failure, "description": description}
+    for status, description in load_tables(__file__)["failures"].items()
 }
 """How any route may fail, for the OpenAPI document."""
 
