@@ -40,9 +40,6 @@ _COUNTING_SECONDS = 2.0
 TRANSCRIPT_SECONDS = 300.0
 """How long a long session may take, for which nobody waits."""
 
-MAX_HOOK_CHARACTERS = 9_900
-"""What both agents take of an injected text; they cut a longer one."""
-
 PREFACE = "Remembered from earlier sessions; more is found with the memory tools.\n"
 EMBEDDING_SECONDS = 0.6
 """How long a prompt waits for its vector before its words must do."""
