@@ -50,9 +50,10 @@ order by c.relname
 select version_num from alembic_version order by version_num
 
 -- identity_columns --
--- Identity columns: the sequence of each, and a query for the last value in each node's range.
+-- Identity columns: the sequence of each, and a query for the last value in each node's range,
+-- whatever its sign.
 select pg_get_serial_sequence(c.oid::regclass::text, a.attname) as sequence,
-  format('select %1$I >> 48 as node_range, max(%1$I) as last from %2$I group by 1', attname, relname) as last_values
+  format('select abs(%1$I) >> 48 as node_range, max(abs(%1$I)) as last from %2$I group by 1', attname, relname) as last_values
 from pg_class c
 join pg_attribute a on a.attrelid = c.oid and a.attidentity <> ''
 where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'

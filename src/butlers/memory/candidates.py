@@ -30,6 +30,8 @@ class Header:
     weights: Numbers
     """How much each of the question's words tells: the fewer memories have it, the more."""
     total: int
+    has_low: bool = False
+    """Whether the tenant has memories of low trust, which are found apart."""
 
 
 @dataclass(frozen=True, slots=True)

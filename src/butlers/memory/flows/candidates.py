@@ -63,6 +63,8 @@ class Candidates:
     depth: int
     by_words: bool = False
     """Whether its vector came too late, or the tenant has no vectors."""
+    low: CandidateColumns | None = None
+    """Those of low trust, which are found and ranked by themselves; None where there are none."""
 
     def ranked(self, columns: CandidateColumns) -> list[Ranked]:
         """Rank some of them by the learned weights, the first `depth` of them, best first."""
@@ -81,6 +83,7 @@ async def find_candidates(
 ) -> Candidates:
     """Find what may answer a query, the best `depth` by words and by meaning each.
 
+    Memories of low trust are found apart: whatever they say, the others are the same without them.
     Uses the cached profile of the tenant, and searches again when the profile was outdated.
     """
     inputs.checked_number("min_confidence", query.min_confidence, 0, 1)
@@ -120,10 +123,12 @@ async def _search(
         index_query = await _index_query(memory, parsed, mode, profile, seconds)
         ahead = NOTHING_AHEAD
     limits = Limits(depth, READ_WHOLE)
-    columns = await search.find_candidates(
-        memory.database, lineage.tenant_id, index_query, where, limits, ahead
-    )
-    return Candidates(parsed, columns, profile.names, depth, index_query.near is None)
+    database, tenant, low = memory.database, lineage.tenant_id, None
+    columns = await search.find_candidates(database, tenant, index_query, where, limits, ahead)
+    if columns.header.has_low:
+        index_query, where = replace(index_query, total_known=0), replace(where, low=True)
+        low = await search.find_candidates(database, tenant, index_query, where, limits)
+    return Candidates(parsed, columns, profile.names, depth, index_query.near is None, low)
 
 
 async def _search_ahead(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 from butlers.db.postgres import Row
@@ -10,7 +11,12 @@ from butlers.kernel.token_count import count_tokens
 from butlers.memory.candidates import CandidateColumns
 from butlers.memory.flows import recall
 from butlers.memory.flows.candidates import CandidateQuery, Candidates, find_candidates
-from butlers.memory.flows.context_lines import episode_as_line, fact_as_line, rule_as_line
+from butlers.memory.flows.context_lines import (
+    episode_as_line,
+    fact_as_line,
+    low_trust_offers,
+    rule_as_line,
+)
 from butlers.memory.flows.opening import MAX_STANDING, opening_offers
 from butlers.memory.flows.recall import Recalled, RecalledRows
 from butlers.memory.handle import Memory
@@ -19,7 +25,7 @@ from butlers.memory.policy import context, scopes
 from butlers.memory.policy.context import Block, ContextLine, ContextSection, Offer
 from butlers.memory.policy.excerpt import without_repeats
 from butlers.memory.policy.ranker import Ranked
-from butlers.memory.policy.trust import order_rules_by_trust
+from butlers.memory.policy.trust import apart, order_rules_by_trust
 from butlers.memory.store import rules
 
 MAX_BUDGET = 1_000_000
@@ -137,8 +143,7 @@ async def _recall(
         return list(first.values())
 
     rows = RecalledRows(memory, lineage, wanted.then)
-    chosen = await recall.choose(candidates, most, rows, choice)
-    recalled = await recall.score(memory, chosen, rows, most, wanted.then)
+    recalled = await recall.select(memory, candidates, most, rows, choice)
     return [one for one in recalled if not one.row.get("outdated_by")]
 
 
@@ -158,8 +163,10 @@ def _offers(
     standing: Sequence[Row],
     words: Sequence[str],
 ) -> list[Offer]:
-    """Offer each section its lines: what answers first, then standing rules."""
+    """Offer each section its lines: what answers first, then standing rules; last low trust."""
     shares = memory.settings.context
+    recalled, low = apart(recalled, lambda one: one.row["trust"])
+    standing, low_rules = apart(standing, itemgetter("trust"))
     past = [one for one in recalled if one.ref.type is MemoryType.EPISODE]
     different = {past[n].ref for n in without_repeats([one.row["content"].lower() for one in past])}
     shown = [one for one in recalled if one.ref in different or one.ref.type in _KNOWLEDGE]
@@ -170,6 +177,9 @@ def _offers(
     # Recalled rules come by score, and sorting is stable: by maturity, then by score.
     rules.sort(key=lambda row: context.maturity_order(row["maturity"]))
     rules = order_rules_by_trust(rules)
+    known |= {one.ref.id for one in low}
+    less = [*(one.row for one in low), *(row for row in low_rules if row["id"] not in known)]
+    others = len(shown) + len(rules) - len(rows[MemoryType.RULE])
     return [
         Offer(
             ContextSection.FACTS,
@@ -186,6 +196,7 @@ def _offers(
             shares.episodes_share,
             [episode_as_line(row, orders[row["id"]], words) for row in rows[MemoryType.EPISODE]],
         ),
+        *low_trust_offers(less, others, recall.DEPTH, words),
     ]
 
 

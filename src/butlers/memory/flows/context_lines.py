@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from butlers.db.postgres import Row
 from butlers.memory.model import MemoryRef, MemoryType
 from butlers.memory.policy import context
-from butlers.memory.policy.context import ContextLine
+from butlers.memory.policy.context import ContextLine, ContextSection, Offer
 from butlers.memory.policy.excerpt import ExcerptOf
-from butlers.memory.policy.trust import reservations
+from butlers.memory.policy.trust import LOW_TRUST_SHARE, low_trust_room, reservations
 
 
 def fact_as_line(row: Row, order: int = context.LAST, *, before: str = "") -> ContextLine:
@@ -50,3 +50,20 @@ def episode_as_line(
         cut=ExcerptOf(words, order, most),
     )
     return ContextLine(MemoryRef(MemoryType.EPISODE, row["id"]), line, order)
+
+
+def low_trust_offers(
+    rows: Sequence[Row], others: int, limit: int, words: Sequence[str] = ()
+) -> list[Offer]:
+    """Offer what has low trust in a section of its own, the last: a share of all that is told."""
+    room = low_trust_room(others, limit)
+    lines = [
+        _as_line(row, context.LAST + 1 + number, words) for number, row in enumerate(rows[:room])
+    ]
+    return [Offer(ContextSection.LOW_TRUST, 0.0, lines, LOW_TRUST_SHARE)] if lines else []
+
+
+def _as_line(row: Row, order: int, words: Sequence[str]) -> ContextLine:
+    if "predicate" in row:
+        return fact_as_line(row, order)
+    return rule_as_line(row, order) if "maturity" in row else episode_as_line(row, order, words)

@@ -41,7 +41,8 @@ async def create_entity(
         event = await _claimed(work.tx, new, now) if lineage.trust >= Trust.STATED else None
         if event is None:
             event = Event(EventType.ENTITY_CREATED, memory.new_id(), new)
-            if not await entities.insert(work.tx, id=event.subject_id, now=now, **new):
+            by = {"id": event.subject_id, "trust": lineage.trust}
+            if not await entities.insert(work.tx, now=now, **by, **new):
                 raise _taken(new, await _bearer(work.tx, new))
         await work.record(event, now)
         assert event.subject_id is not None, "it is about the entity"

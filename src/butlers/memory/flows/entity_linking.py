@@ -142,7 +142,8 @@ async def _create_implicitly(
         return NOT_LINKED
     now, entity_id = work.now, work.memory.new_id()
     columns = {"canonical_name": name, "entity_type": kind, "aliases": [], "metadata": {}}
-    if not await entities.insert(work.tx, id=entity_id, now=now, **columns):
+    trust = provenance.trust
+    if not await entities.insert(work.tx, id=entity_id, now=now, trust=trust, **columns):
         return NOT_LINKED
     payload = {**columns, "by_itself": True}
     await work.record(Event(EventType.ENTITY_CREATED, entity_id, payload), now)

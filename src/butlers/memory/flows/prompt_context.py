@@ -15,7 +15,12 @@ from butlers.memory.flows.candidates import (
     Candidates,
     find_candidates,
 )
-from butlers.memory.flows.context_lines import episode_as_line, fact_as_line, rule_as_line
+from butlers.memory.flows.context_lines import (
+    episode_as_line,
+    fact_as_line,
+    low_trust_offers,
+    rule_as_line,
+)
 from butlers.memory.flows.recall import Recalled, RecalledRows
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryRef, MemoryType, PieceKind
@@ -25,6 +30,7 @@ from butlers.memory.policy.context import Block, ContextLine, ContextSection, Of
 from butlers.memory.policy.decisions import past_line
 from butlers.memory.policy.focus import Focused
 from butlers.memory.policy.ranker import Ranked
+from butlers.memory.policy.trust import apart
 from butlers.memory.store import episodes
 
 Weigh = Callable[[Sequence[UUID]], Awaitable[Mapping[UUID, float]]]
@@ -91,10 +97,16 @@ async def build_prompt_context(
     ranked = candidates.ranked(candidates.columns)
     likely = focus.likelihoods_by_ref(ranked)
     recalled = await _recall(memory, candidates, ranked, rows, wanted.weigh)
+    recalled, low = apart(recalled, lambda one: one.row["trust"])
     decided = await _load_decisions(memory, recalled, likely, rows)
     chosen = focus.in_order([_focused(one) for one in recalled], decided)
     fresh = _latest_first([one for one in chosen if one.id not in wanted.exclude], rows.loaded)
-    offers = _offers(fresh, rows.loaded, candidates.columns.header.words)
+    words = candidates.columns.header.words
+    offers = _offers(fresh, rows.loaded, words)
+    # Low trust never stands alone where the session knows better already.
+    if fresh or not chosen:
+        less = [one.row for one in low if one.ref.id not in wanted.exclude]
+        offers += low_trust_offers(less, len(fresh), focus.MOST_LINES, words)
     block = context.render(offers, wanted.token_budget)
     included = [line.ref for lines in block.included.values() for line in lines]
     memory.uses.count(lineage.tenant_id, included, memory.now())
@@ -117,13 +129,14 @@ async def _recall(
         is_whole = columns is candidates.columns
         return focus.bearing_on_prompt(ranked if is_whole else candidates.ranked(columns))
 
-    chosen = await recall.choose(candidates, _READ, rows, choice)
-    often = [one.ref.id for one in chosen if _is_used_often(rows.loaded.get(one.ref, {}))]
-    factors = await weigh(often) if weigh and often else {}
-    weighed = [
-        one._replace(relevance=one.relevance * factors.get(one.ref.id, 1.0)) for one in chosen
-    ]
-    recalled = await recall.score(memory, focus.likely_enough(weighed), rows, _READ)
+    async def weighed(chosen: Sequence[Ranked]) -> list[Ranked]:
+        often = [one.ref.id for one in chosen if _is_used_often(rows.loaded.get(one.ref, {}))]
+        factors = await weigh(often) if weigh and often else {}
+        return focus.likely_enough(
+            [one._replace(relevance=one.relevance * factors.get(one.ref.id, 1.0)) for one in chosen]
+        )
+
+    recalled = await recall.select(memory, candidates, _READ, rows, choice, weighed)
     return [one for one in recalled if not one.row.get("outdated_by") and _may_help(one.row)]
 
 

@@ -1,7 +1,7 @@
 """Search memories by meaning, by words or by both, and recall what answers a question."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -23,6 +23,8 @@ from butlers.memory.policy.ranker import Ranked, ScoreParts, score_parts
 from butlers.memory.policy.trust import (
     demote_doubted,
     is_demoted,
+    joined_results,
+    low_trust_room,
     may_answer,
     order_by_trust,
     order_facts_by_trust,
@@ -42,6 +44,8 @@ SMALL_STORE = 50
 """In a store of fewer memories, the two nearest may be returned where none answers."""
 Choice = Callable[[CandidateColumns], Sequence[Ranked]]
 """Ranks candidates and selects from them."""
+Weigh = Callable[[Sequence[Ranked]], Awaitable[Sequence[Ranked]]]
+"""Changes the relevance of what was chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,27 +121,29 @@ async def search_memories(
     inputs.checked_limit(limit, limits.MAX_LIMIT)
     inputs.checked_number("min_relevance", min_relevance, 0, 1)
     rows = RecalledRows(memory, lineage, query.then, with_whole=True)
-    if mode is SearchMode.HYBRID:
-        candidates = await find_candidates(memory, query, lineage, max(limit, DEPTH))
-        ranked = await choose(
-            candidates,
-            limit,
-            rows,
-            lambda columns: [
-                one for one in candidates.ranked(columns) if one.relevance >= min_relevance
-            ],
-        )
-        scores = {one.ref: _fused_scores(one) for one in ranked if one.ref in rows.loaded}
-    else:
-        columns = (await find_candidates(memory, query, lineage, 2 * limit, mode)).columns
-        scored = _by_meaning(columns) if mode is SearchMode.SEMANTIC else _by_words(columns)
-        scores = {ref: one for ref, one in scored.items() if one["relevance"] >= min_relevance}
-    loaded = await rows.load(list(scores), limit)
-    ordered = demote_doubted(order_facts_by_trust(list(loaded), loaded), loaded)[:limit]
-    return [
-        as_json({"memory_type": ref.type, **with_origin(loaded[ref]), **scores[ref]})
-        for ref in ordered
-    ]
+    depth = max(limit, DEPTH) if mode is SearchMode.HYBRID else 2 * limit
+    candidates = await find_candidates(memory, query, lineage, depth, mode)
+
+    def choice(columns: CandidateColumns) -> list[Ranked]:
+        return [one for one in candidates.ranked(columns) if one.relevance >= min_relevance]
+
+    async def found_in(columns: CandidateColumns) -> list[dict[str, Any]]:
+        if mode is SearchMode.HYBRID:
+            ranked = await choose(columns, limit, rows, choice)
+            scores = {one.ref: _fused_scores(one) for one in ranked if one.ref in rows.loaded}
+        else:
+            scored = _by_meaning(columns) if mode is SearchMode.SEMANTIC else _by_words(columns)
+            scores = {ref: one for ref, one in scored.items() if one["relevance"] >= min_relevance}
+        loaded = await rows.load(list(scores), limit)
+        ordered = demote_doubted(order_facts_by_trust(list(loaded), loaded), loaded)[:limit]
+        return [
+            as_json({"memory_type": ref.type, **with_origin(loaded[ref]), **scores[ref]})
+            for ref in ordered
+        ]
+
+    found = await found_in(candidates.columns)
+    low = await found_in(candidates.low) if candidates.low else []
+    return joined_results(found, low, sum(one["relevance"] > 0 for one in low), limit)
 
 
 async def recall(
@@ -162,20 +168,22 @@ async def recall(
     candidates = await find_candidates(memory, query, lineage, max(limit or MANY_LIMIT, DEPTH))
     limit = limit or (MANY_LIMIT if candidates.question.wants_many else DEFAULT_LIMIT)
     unsure = nearest * (2 if candidates.columns.header.total < SMALL_STORE else 1)
-    chosen = await choose(
+    recalled = await select(
+        memory,
         candidates,
         limit,
         rows,
         lambda columns: answering(all := candidates.ranked(columns)) or all[:unsure],
     )
-    recalled = await score(memory, chosen, rows, limit, query.then)
     current = [one for one in recalled if may_answer(one.row)]
     if not any(one.parts.relevance > 0 for one in current):
         return [replace(one, unsure=True) for one in (current or recalled)[:unsure]]
+    recalled = [one if one.parts.relevance > 0 else replace(one, unsure=True) for one in recalled]
     if not counted or query.then != NOW:
         return recalled
-    memory.uses.count(lineage.tenant_id, [one.ref for one in recalled], now := memory.now())
-    return [replace(one, row=_used(one.row, now)) for one in recalled]
+    used = [one.ref for one in recalled if not one.unsure]
+    memory.uses.count(lineage.tenant_id, used, now := memory.now())
+    return [one if one.unsure else replace(one, row=_used(one.row, now)) for one in recalled]
 
 
 def answering(ranked: Sequence[Ranked]) -> list[Ranked]:
@@ -183,15 +191,40 @@ def answering(ranked: Sequence[Ranked]) -> list[Ranked]:
     return [one for one in ranked if one.relevance > 0]
 
 
+async def select(  # noqa: PLR0913 - what is found, how much of it, and how it is judged
+    memory: Memory,
+    candidates: Candidates,
+    limit: int,
+    rows: RecalledRows,
+    choice: Choice,
+    weigh: Weigh | None = None,
+) -> list[Recalled]:
+    """Choose among candidates and score them; behind them, of low trust what answers by itself.
+
+    Low trust takes the room that is left, and no more than its share.
+    """
+
+    async def selected(columns: CandidateColumns, most: int) -> list[Recalled]:
+        chosen: Sequence[Ranked] = await choose(columns, most, rows, choice)
+        chosen = await weigh(chosen) if weigh else chosen
+        chosen = answering(chosen) if columns is candidates.low else chosen
+        return await score(memory, chosen, rows, most, rows.then)
+
+    recalled = await selected(candidates.columns, limit)
+    if candidates.low and (most := low_trust_room(len(recalled), limit)):
+        recalled += await selected(candidates.low, most)
+    return recalled
+
+
 async def choose(
-    candidates: Candidates, limit: int, rows: RecalledRows, choice: Choice
+    candidates: CandidateColumns, limit: int, rows: RecalledRows, choice: Choice
 ) -> list[Ranked]:
     """Choose among the candidates of a query and load them; outdated episodes come last.
 
     The others are ranked anew without them: an outdated episode may come so near that it hides
     what replaced it. Whole episodes are left out beside pieces of them.
     """
-    columns, outdated = candidates.columns, list[Ranked]()
+    columns, outdated = candidates, list[Ranked]()
     while True:
         chosen = choice(columns)[: _SPARE * limit]
         await rows.load([one.ref for one in chosen], limit)
@@ -202,7 +235,7 @@ async def choose(
         if not gone:
             return [*chosen, *outdated]
         outdated += gone
-        columns = candidates.columns.without({one.ref.id for one in outdated})
+        columns = candidates.without({one.ref.id for one in outdated})
 
 
 async def score(

@@ -66,6 +66,8 @@ class ContextSection(StrEnum):
     LEFT_OFF = "Where We Left Off"
     DECISIONS = "Present Decisions"
     CHANGED = "Changed Since"
+    # The last of all:
+    LOW_TRUST = "Less Trusted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class Offer:
     section: ContextSection
     share: float
     lines: Sequence[ContextLine]
+    most: float = 1.0
+    """The share of the budget that it has at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,14 +206,16 @@ class _Picks:
         self._heading_cost = count_tokens(self._heading) if offer.lines else 0
         self._costs = [count_tokens(line.text) for line in offer.lines]
         self.reserved = min(int(budget * offer.share), sum(self._costs) + self._heading_cost)
+        self._left = int(budget * offer.most)
 
     def take(self, position: int, budget: _Budget, allowance: int) -> None:
         """Include a line if it fits; it uses up what is reserved for its section."""
         text, cost = self.offer.lines[position].text, self._costs[position]
         heading, heading_cost = ("", 0) if self.chosen else (self._heading, self._heading_cost)
-        if budget.pay(heading + text, heading_cost + cost, allowance):
+        if budget.pay(heading + text, heading_cost + cost, min(allowance, self._left)):
             self.chosen.add(position)
             cost += heading_cost
+            self._left -= cost
         self.reserved = max(0, self.reserved - cost)
 
     def parts(self) -> Iterator[str]:

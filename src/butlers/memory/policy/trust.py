@@ -1,6 +1,6 @@
 """Trust and doubt: how far a memory is trusted, what readers see of it, and how it ranks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from butlers.kernel.text import clean, folded, one_line
@@ -13,6 +13,10 @@ _WORDS = {Trust.LOW: "low trust", Trust.STATED: ""}
 _OWN_MARKS = "marked by its own author alone"
 _SAID = " (said "
 _MAX_EXCERPT = 200
+LOW_TRUST_SHARE = 0.25
+"""How much of a result, a block or a limit memories of low trust take at most."""
+_FEW = 2
+"""So many may join however little else is told, if they are a share of the limit."""
 
 Row = Mapping[str, Any]
 T = TypeVar("T")
@@ -26,6 +30,31 @@ def is_demoted(row: Row) -> bool:
 def may_answer(row: Row) -> bool:
     """Whether a memory may answer: an episode whose facts were superseded may not."""
     return not row.get("outdated_by")
+
+
+def apart(memories: Iterable[T], trust: Callable[[T], int]) -> tuple[list[T], list[T]]:
+    """Part memories of low trust from all others: they are told behind these, and few of them."""
+    parts: tuple[list[T], list[T]] = ([], [])
+    for one in memories:
+        parts[trust(one) == Trust.LOW].append(one)
+    return parts
+
+
+def low_trust_room(others: int, limit: int) -> int:
+    """Return how many memories of low trust may be told behind so many others within a limit."""
+    share = LOW_TRUST_SHARE / (1 - LOW_TRUST_SHARE)
+    most = min(max(1, int(limit * LOW_TRUST_SHARE)), max(_FEW, int(others * share)))
+    return max(0, min(limit - others, most))
+
+
+def joined_results(others: Sequence[T], low: Sequence[T], answering: int, limit: int) -> list[T]:
+    """Join what a search found: low trust comes last.
+
+    A share is kept free for those of it that answer; otherwise it takes the room that is left.
+    """
+    share = min(answering, max(1, int(limit * LOW_TRUST_SHARE)), limit - 1)
+    first = others[: limit - share]
+    return [*first, *low[: limit - len(first)]]
 
 
 def demote_doubted(ranked: Sequence[T], rows: Mapping[T, Row]) -> list[T]:

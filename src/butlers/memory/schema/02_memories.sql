@@ -1,5 +1,6 @@
 -- entities --
--- People, organisations, places: unique in a tenant by name and type.
+-- People, organisations, places: unique in a tenant by name and type. `trust` is that of who
+-- created one: what low trust calls somebody changes no question.
 create table entities (
   id uuid primary key default gen_random_uuid(),
   tenant_id text not null,
@@ -9,11 +10,13 @@ create table entities (
   metadata jsonb not null default '{}',
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
+  trust smallint not null default 4,
   constraint entities_name_unique unique (tenant_id, canonical_name, entity_type),
   constraint entities_entity_type check (
     entity_type in ('person', 'organization', 'place', 'other')
   ),
-  constraint entities_tenant_id unique (tenant_id, id)
+  constraint entities_tenant_id unique (tenant_id, id),
+  constraint entities_trust check (trust between 0 and 4)
 );
 create index entities_tenant_name on entities (tenant_id, canonical_name);
 create index entities_aliases on entities using gin (aliases);

@@ -1,6 +1,7 @@
 -- index_memories --
 -- What a search needs to choose and rank a memory: a row of a hundred bytes in place of one of two
--- thousand. Counting uses does not touch it; what does change has room on its page.
+-- thousand. Counting uses does not touch it; what does change has room on its page. Memories of low
+-- trust have negative numbers, here and in the tables below: each search reads one side alone.
 create table index_memories (
   tenant_id text not null,
   doc bigint not null generated always as identity,
@@ -98,17 +99,18 @@ select tenant_id, 'episode' as memory_type, id as memory_id, quarantined is null
   butler as scope, 1.0::float as confidence, 0.0::float as decay_rate,
   null::timestamptz as confirmed_at, expires_at, created_at, said_at, session_id, place, author,
   null::uuid as entity_id, search_vector, null::timestamptz as valid_from,
-  null::timestamptz as valid_to, false as past, 0.0::float as confidence_floor
+  null::timestamptz as valid_to, false as past, 0.0::float as confidence_floor, trust
 from episodes
 union all
 select tenant_id, 'fact', id, validity = 'active', scope, confidence, decay_rate,
   last_confirmed_at, null, created_at, said_at, session_id, place, author, entity_id,
-  search_vector, valid_from, valid_to, validity in ('superseded', 'expired'), 0.0
+  search_vector, valid_from, valid_to, validity in ('superseded', 'expired'), 0.0,
+  trust
 from facts
 union all
 select tenant_id, 'rule', id, quarantined is null and rule_state(metadata) <> 'forgotten', scope,
   confidence, decay_rate, last_confirmed_at, null, created_at, null, null, null, null, null,
-  search_vector, null, null, false, confidence_floor
+  search_vector, null, null, false, confidence_floor, trust
 from rules;
 grant select on indexed_memories to butlers_runtime;
 
@@ -194,28 +196,37 @@ language plpgsql {by_index} as $$
     $$;
 
 -- add_to_index --
--- Add a memory to the index. Without a position of its own it comes last in its session.
+-- Add a memory to the index. Without a position of its own it comes last in its session. An author
+-- that low trust names is no name of a question.
 create or replace function add_to_index(tenant text, kind text, memory uuid) returns void
 language plpgsql {by_index} as $$
     declare
       number bigint;
       words tsvector;
       said_by text;
+      is_low boolean;
     begin
-      select m.search_vector, m.author into words, said_by from indexed_memories m
+      select m.search_vector, m.author, m.trust = 0 into words, said_by, is_low
+      from indexed_memories m
       where m.tenant_id = tenant and m.memory_type = kind and m.memory_id = memory;
+      number := nextval(pg_get_serial_sequence('index_memories', 'doc'));
+      if is_low then
+        number := -number;
+      end if;
       insert into index_memories
-        (tenant_id, memory_type, memory_id, shown, scope, confidence, decay_rate, confirmed_at,
+        (tenant_id, doc, memory_type, memory_id, shown, scope, confidence, decay_rate, confirmed_at,
          expires_at, created_at, said_at, session_id, place, author, entity_id, length)
-      select m.tenant_id, m.memory_type, m.memory_id, m.shown, m.scope, m.confidence, m.decay_rate,
+      overriding system value
+      select m.tenant_id, number, m.memory_type, m.memory_id, m.shown, m.scope, m.confidence, m.decay_rate,
         m.confirmed_at, m.expires_at, m.created_at, m.said_at, m.session_id,
         coalesce(m.place, last_position(tenant, m.session_id) + 1), m.author, m.entity_id,
         word_count(words)
       from indexed_memories m
-      where m.tenant_id = tenant and m.memory_type = kind and m.memory_id = memory
-      returning doc into number;
+      where m.tenant_id = tenant and m.memory_type = kind and m.memory_id = memory;
       perform add_words(tenant, number, words, word_count(words));
-      perform add_names(tenant, array[said_by]);
+      if not is_low then
+        perform add_names(tenant, array[said_by]);
+      end if;
       perform sync_vectors(tenant, kind, memory);
     end
     $$;

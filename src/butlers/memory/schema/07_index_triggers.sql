@@ -139,7 +139,8 @@ create or replace function index_author() returns trigger language plpgsql as $$
     $$;
 
 -- watched --
--- The tables keep the index themselves, so that no flow can forget it.
+-- The tables keep the index themselves, so that no flow can forget it. What gains or loses low trust
+-- leaves the index and enters it under a number of the other side.
 do $$
 declare
   noun text;
@@ -162,6 +163,12 @@ begin
       create trigger %1$ss_index_released after update of quarantined on %1$ss
       for each row when (old.quarantined is distinct from new.quarantined)
       execute function index_changed();
+      create trigger %1$ss_index_trusted_first after update of trust on %1$ss
+      for each row when ((old.trust = 0) <> (new.trust = 0)) execute function index_deleted();
+      create trigger %1$ss_index_trusted_second after update of trust on %1$ss
+      for each row when ((old.trust = 0) <> (new.trust = 0)) execute function index_inserted();
+      create trigger %1$ss_index_trusted_third after update of trust on %1$ss
+      for each row when ((old.trust = 0) <> (new.trust = 0)) execute function index_changed();
       create trigger %1$s_vectors_index_kept after insert on %1$s_vectors
       for each row execute function index_%1$s_kept();
       create trigger %1$s_vectors_index_dropped after delete on %1$s_vectors
@@ -222,9 +229,14 @@ for each row when (new.confidence_floor > 0) execute function index_lifted();
 create trigger rules_index_moved after update of maturity, confidence on rules
 for each row when (old.confidence_floor is distinct from new.confidence_floor)
 execute function index_lifted();
+create trigger rules_index_trusted_then_lifted after update of trust on rules
+for each row when ((old.trust = 0) <> (new.trust = 0)) execute function index_lifted();
 create trigger entities_index_named after insert or update of canonical_name, aliases, entity_type
-on entities for each row when (new.entity_type = 'person') execute function index_person();
+on entities for each row when (new.entity_type = 'person' and new.trust > 0)
+execute function index_person();
 create trigger episodes_index_author after update of author on episodes
-for each row when (old.author is distinct from new.author) execute function index_author();
+for each row when (old.author is distinct from new.author and new.trust > 0)
+execute function index_author();
 create trigger facts_index_author after update of author on facts
-for each row when (old.author is distinct from new.author) execute function index_author();
+for each row when (old.author is distinct from new.author and new.trust > 0)
+execute function index_author();

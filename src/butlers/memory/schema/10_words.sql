@@ -17,13 +17,15 @@ return (
 
 -- words_with_prefix --
 -- Indexed words with a prefix, each found by one step through the index.
-create or replace function words_with_prefix(tenant text, beginning text, most integer) returns setof text
+create or replace function words_with_prefix(
+  tenant text, beginning text, most integer, low boolean default false
+) returns setof text
 language sql stable
 begin atomic
   with recursive known (word, number) as (
     (
       select w.word, 1 from index_words w
-      where w.tenant_id = tenant and w.word >= beginning
+      where w.tenant_id = tenant and w.word >= beginning and (w.doc < 0) = low
       order by w.word
       limit 1
     )
@@ -32,7 +34,7 @@ begin atomic
     from known
     cross join lateral (
       select w.word from index_words w
-      where w.tenant_id = tenant and w.word > known.word
+      where w.tenant_id = tenant and w.word > known.word and (w.doc < 0) = low
       order by w.word
       limit 1
     ) further
@@ -63,18 +65,19 @@ return (
 
 -- similar_words --
 -- Indexed words that may be meant by one that no memory has: prefixes, misspellings, other endings.
-create or replace function similar_words(tenant text, asked text) returns setof text
+create or replace function similar_words(tenant text, asked text, low boolean default false)
+returns setof text
 language sql stable
 begin atomic
   select word
   from (
     select word, case when starts_with(word, asked) then 1 else 3 end as kind
-    from words_with_prefix(tenant, left(asked, greatest(4, length(asked) - 3)), 200) as word
+    from words_with_prefix(tenant, left(asked, greatest(4, length(asked) - 3)), 200, low) as word
     where length(word) <= 2 * length(asked) + 4
     union all
     select distinct w.word, 2
     from unnest(one_letter_variants(asked)) as other
-    join index_words w on w.tenant_id = tenant and w.word = other
+    join index_words w on w.tenant_id = tenant and w.word = other and (w.doc < 0) = low
     where length(asked) >= 4
   ) likely
   group by word
@@ -91,24 +94,31 @@ create type query_terms as (
 
 -- document_frequency --
 -- How many memories have a word: exact up to some sixteen thousand, beyond that by the sample.
-create or replace function document_frequency(tenant text, term text) returns bigint
+create or replace function document_frequency(tenant text, term text, low boolean default false)
+returns bigint
 language plpgsql stable as $$
     declare
       sampled bigint := (
         select count(*) from index_words w
         where w.tenant_id = tenant and w.word = term and hashint8(w.doc) & 31 = 0
+          and (w.doc < 0) = low
       );
     begin
       if sampled >= 500 then
         return 32 * sampled;
       end if;
-      return (select count(*) from index_words w where w.tenant_id = tenant and w.word = term);
+      return (
+        select count(*) from index_words w
+        where w.tenant_id = tenant and w.word = term and (w.doc < 0) = low
+      );
     end
     $$;
 
 -- query_terms --
 -- Look up the words of a question; a word that no memory has is replaced by similar ones.
-create or replace function query_terms(tenant text, words text[], total bigint) returns query_terms
+create or replace function query_terms(
+  tenant text, words text[], total bigint, low boolean default false
+) returns query_terms
 language plpgsql stable as $$
     declare
       known query_terms;
@@ -117,7 +127,7 @@ language plpgsql stable as $$
       many bigint;
     begin
       known.counts := array(
-        select document_frequency(tenant, s.word)
+        select document_frequency(tenant, s.word, low)
         from unnest(words) with ordinality as s (word, number)
         order by s.number
       );
@@ -130,11 +140,11 @@ language plpgsql stable as $$
           and missing < 8
         then
           missing := missing + 1;
-          meant := array(select s from similar_words(tenant, words[number]) as s);
+          meant := array(select s from similar_words(tenant, words[number], low) as s);
           many := 0;
           if meant <> '{}' then
             select count(distinct i.doc) into many from index_words i
-            where i.tenant_id = tenant and i.word = any(meant);
+            where i.tenant_id = tenant and i.word = any(meant) and (i.doc < 0) = low;
           end if;
           known.counts[number] := many;
           known.numbers := known.numbers
@@ -159,19 +169,19 @@ language plpgsql stable as $$
 
 -- word_scores --
 -- Score that each word adds to the memories that have it; of several stand-ins the highest.
-create or replace function word_scores(tenant text, known query_terms)
+create or replace function word_scores(tenant text, known query_terms, low boolean default false)
 returns table (doc bigint, score float)
 language sql stable
 begin atomic
   select w.doc, w.impact * r.weight
   from unnest((known).readings, (known).factors, (known).term_weights) as r (word, factor, weight)
-  join index_words w on w.tenant_id = tenant and w.word = r.word
+  join index_words w on w.tenant_id = tenant and w.word = r.word and (w.doc < 0) = low
   where r.factor = 1
   union all
   select w.doc, max(w.impact * r.weight)
   from unnest((known).numbers, (known).readings, (known).factors, (known).term_weights)
     as r (number, word, factor, weight)
-  join index_words w on w.tenant_id = tenant and w.word = r.word
+  join index_words w on w.tenant_id = tenant and w.word = r.word and (w.doc < 0) = low
   where r.factor < 1
   group by r.number, w.doc;
 end;

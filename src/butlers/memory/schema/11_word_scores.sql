@@ -1,24 +1,28 @@
 -- postings_of_word --
 -- Score that one word adds to each memory that has it, in order of memories.
-create or replace function postings_of_word(tenant text, term text, weight float)
+create or replace function postings_of_word(
+  tenant text, term text, weight float, low boolean default false
+)
 returns table (doc bigint, score float)
 language sql stable
 begin atomic
   select w.doc, w.impact * weight from index_words w
-  where w.tenant_id = tenant and w.word = term
+  where w.tenant_id = tenant and w.word = term and (w.doc < 0) = low
   order by w.doc;
 end;
 
 -- similar_word_postings --
 -- The same for stand-ins; of several for one word, the highest.
-create or replace function similar_word_postings(tenant text, known query_terms)
+create or replace function similar_word_postings(
+  tenant text, known query_terms, low boolean default false
+)
 returns table (doc bigint, score float)
 language sql stable
 begin atomic
   select w.doc, max(w.impact * r.weight)
   from unnest((known).numbers, (known).readings, (known).factors, (known).term_weights)
     as r (number, word, factor, weight)
-  join index_words w on w.tenant_id = tenant and w.word = r.word
+  join index_words w on w.tenant_id = tenant and w.word = r.word and (w.doc < 0) = low
   where r.factor < 1
   group by r.number, w.doc
   order by w.doc;
@@ -26,14 +30,16 @@ end;
 
 -- sampled_score --
 -- An upper bound of the score of the nth best memory of the sample.
-create or replace function sampled_score(tenant text, known query_terms, nth integer) returns float
+create or replace function sampled_score(
+  tenant text, known query_terms, nth integer, low boolean default false
+) returns float
 language plpgsql stable as $$
     begin
       return (
         select sum(w.impact * r.weight) as score
         from unnest(known.readings, known.term_weights) as r (word, weight)
         join index_words w on w.tenant_id = tenant and w.word = r.word
-        where hashint8(w.doc) & 31 = 0
+        where hashint8(w.doc) & 31 = 0 and (w.doc < 0) = low
         group by w.doc
         order by score desc
         offset nth - 1
@@ -50,7 +56,8 @@ create type scored_memories as (docs bigint[], scores float[]);
 -- Memories that up to eight words find, without those that cannot reach a score with the rest.
 -- Merging ordered lists costs half of hashing them.
 create or replace function score_rare_words(
-  tenant text, known query_terms, words text[], weights float[], rest float, enough float
+  tenant text, known query_terms, words text[], weights float[], rest float, enough float,
+  low boolean default false
 ) returns scored_memories
 language plpgsql stable set enable_hashagg = off as $$
     declare
@@ -60,15 +67,15 @@ language plpgsql stable set enable_hashagg = off as $$
       from (
         select w.doc, sum(w.score) as score
         from (
-          select doc, score from similar_word_postings(tenant, known)
-          union all select doc, score from postings_of_word(tenant, words[1], weights[1])
-          union all select doc, score from postings_of_word(tenant, words[2], weights[2])
-          union all select doc, score from postings_of_word(tenant, words[3], weights[3])
-          union all select doc, score from postings_of_word(tenant, words[4], weights[4])
-          union all select doc, score from postings_of_word(tenant, words[5], weights[5])
-          union all select doc, score from postings_of_word(tenant, words[6], weights[6])
-          union all select doc, score from postings_of_word(tenant, words[7], weights[7])
-          union all select doc, score from postings_of_word(tenant, words[8], weights[8])
+          select doc, score from similar_word_postings(tenant, known, low)
+          union all select doc, score from postings_of_word(tenant, words[1], weights[1], low)
+          union all select doc, score from postings_of_word(tenant, words[2], weights[2], low)
+          union all select doc, score from postings_of_word(tenant, words[3], weights[3], low)
+          union all select doc, score from postings_of_word(tenant, words[4], weights[4], low)
+          union all select doc, score from postings_of_word(tenant, words[5], weights[5], low)
+          union all select doc, score from postings_of_word(tenant, words[6], weights[6], low)
+          union all select doc, score from postings_of_word(tenant, words[7], weights[7], low)
+          union all select doc, score from postings_of_word(tenant, words[8], weights[8], low)
         ) w
         group by w.doc
         having sum(w.score) + rest >= enough
@@ -108,8 +115,9 @@ language plpgsql stable as $$
 -- matching_above --
 -- The best memories that reach a score; null where too few do. Rare words are read; once the others
 -- together cannot reach the score, they are only looked up for memories that still can.
-create or replace function matching_above(tenant text, known query_terms, most integer, enough float)
-returns bigint[]
+create or replace function matching_above(
+  tenant text, known query_terms, most integer, enough float, low boolean default false
+) returns bigint[]
 language plpgsql stable as $$
     declare
       -- What a word adds at most: its weight times the bound of its part in BM25.
@@ -140,7 +148,9 @@ language plpgsql stable as $$
       if read > 8 then
         return null;
       end if;
-      found := score_rare_words(tenant, known, words[1 : read], weights[1 : read], rests[read + 1], kept);
+      found := score_rare_words(
+        tenant, known, words[1 : read], weights[1 : read], rests[read + 1], kept, low
+      );
       while read < cardinality(words) loop
         read := read + 1;
         found := add_word_score(tenant, words[read], weights[read], found, rests[read + 1], kept);
@@ -159,8 +169,9 @@ language plpgsql stable as $$
 -- matching_memories --
 -- The best memories by words. For common words a sample bounds the score of the last of the best,
 -- and only memories that can reach it are added up.
-create or replace function matching_memories(tenant text, known query_terms, most integer)
-returns bigint[]
+create or replace function matching_memories(
+  tenant text, known query_terms, most integer, low boolean default false
+) returns bigint[]
 language plpgsql stable as $$
     declare
       -- How many of the best the sample has, but for chance.
@@ -169,13 +180,13 @@ language plpgsql stable as $$
       enough float;
     begin
       if (select sum(c) from unnest(known.counts) as c) > 8000 then
-        enough := sampled_score(tenant, known, ceil(expected + 2 * sqrt(expected) + 1)::integer);
+        enough := sampled_score(tenant, known, ceil(expected + 2 * sqrt(expected) + 1)::integer, low);
         if enough > 0 then
-          matching := matching_above(tenant, known, most, enough);
+          matching := matching_above(tenant, known, most, enough, low);
         end if;
       end if;
       return coalesce(matching, array(
-        select w.doc from word_scores(tenant, known) w
+        select w.doc from word_scores(tenant, known, low) w
         group by w.doc
         order by sum(w.score)::real desc, w.doc desc
         limit most

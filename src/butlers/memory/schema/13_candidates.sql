@@ -134,16 +134,17 @@ language plpgsql {planned} as $$
 
 -- find_candidates --
 -- The best by meaning, by meaning without names, and by words, each to the same depth, with what
--- ranking needs. What was prefetched is not looked up again.
+-- ranking needs. What was prefetched is not looked up again. Either among memories of low trust
+-- (`low`) or among the others, as if there were only these.
 create or replace function find_candidates(
   tenant text, version uuid, asked text, bare text, near vector, near_bare vector, {asked},
   depth integer, names_known bigint, total_known bigint, read_whole bigint, neighbours integer,
   known_ahead text default null, matching_ahead bigint[] default null,
   near_ahead bigint[] default null, distances_ahead float[] default null,
-  bare_ahead bigint[] default null,
+  bare_ahead bigint[] default null, low boolean default false,
   out stale boolean, out words text[], out bare_words text[], out counts bigint[],
   out weights float[], out total bigint, out shown candidates,
-  out hit_docs bigint[], out hit_words smallint[], out hit_impacts real[]
+  out hit_docs bigint[], out hit_words smallint[], out hit_impacts real[], out has_low boolean
 )
 language plpgsql {planned} as $$
     declare
@@ -169,7 +170,9 @@ language plpgsql {planned} as $$
       if total <= 2 * read_whole then
         total := (
           select count(*) from (
-            select from index_memories m where m.tenant_id = tenant limit read_whole + 1
+            select from index_memories m
+            where m.tenant_id = tenant and (m.doc < 0) = low
+            limit read_whole + 1
           ) counted
         );
       end if;
@@ -179,8 +182,9 @@ language plpgsql {planned} as $$
         or version is distinct from (
           select e.id from embedding_versions e where e.tenant_id = tenant and e.state = 'current'
         );
+      has_low := exists(select from index_memories m where m.tenant_id = tenant and m.doc < 0);
       if not ahead then
-        known := query_terms(tenant, words, total);
+        known := query_terms(tenant, words, total, low);
       end if;
       counts := known.counts;
       weights := known.weights;
@@ -188,10 +192,10 @@ language plpgsql {planned} as $$
       -- enough, or reads everything anyway, only those that may be shown are compared.
       foreach most in array array[lookup_depth(depth), 5 * depth] loop
         if not ahead then
-          nearest := nearest_memories(tenant, version, half, most, by_index);
-          nearest_bare := nearest_memories(tenant, version, half_bare, most, by_index);
+          nearest := nearest_memories(tenant, version, half, most, by_index, low);
+          nearest_bare := nearest_memories(tenant, version, half_bare, most, by_index, low);
           if known.numbers is not null then
-            matching := matching_memories(tenant, known, most);
+            matching := matching_memories(tenant, known, most, low);
           end if;
         end if;
         ahead := false;
@@ -207,13 +211,13 @@ language plpgsql {planned} as $$
       end loop;
       if true = any(short) then
         if short[1] then
-          nearest := nearest_filtered(tenant, version, half, {given}, depth);
+          nearest := nearest_filtered(tenant, version, half, {given}, depth, low);
         end if;
         if short[2] then
-          nearest_bare := nearest_filtered(tenant, version, half_bare, {given}, depth);
+          nearest_bare := nearest_filtered(tenant, version, half_bare, {given}, depth, low);
         end if;
         if short[3] then
-          matching := matching_filtered(tenant, known, {given}, depth);
+          matching := matching_filtered(tenant, known, {given}, depth, low);
         end if;
         shown := merge_candidates(
           tenant, version, half, half_bare, nearest, nearest_bare.docs, matching, {given}, depth

@@ -78,13 +78,15 @@ language plpgsql as $$
         select coalesce(array_agg(n.name order by n.name), '{}')
         from index_names n where n.tenant_id = tenant
       );
-      memories := (select count(*) from index_memories m where m.tenant_id = tenant);
+      memories := (
+        select count(*) from index_memories m where m.tenant_id = tenant and m.doc > 0
+      );
       called := (
         select coalesce(jsonb_object_agg(known.name, known.called), '{}')
         from (
           select lower(alias) as name, min(e.canonical_name) as called
           from entities e cross join unnest(e.aliases) as alias
-          where e.tenant_id = tenant and entity_state(e.metadata) <> 'merged'
+          where e.tenant_id = tenant and e.trust > 0 and entity_state(e.metadata) <> 'merged'
           group by lower(alias)
           having count(distinct e.id) = 1
           order by lower(alias)

@@ -21,9 +21,9 @@ for update
 -- insert --
 -- Insert an entity, unless its name is taken.
 insert into entities
-  (id, tenant_id, canonical_name, entity_type, aliases, metadata, created_at, updated_at)
+  (id, tenant_id, canonical_name, entity_type, aliases, metadata, trust, created_at, updated_at)
 values
-  (:id, :tenant_id, :canonical_name, :entity_type, :aliases, :metadata, :now, :now)
+  (:id, :tenant_id, :canonical_name, :entity_type, :aliases, :metadata, :trust, :now, :now)
 on conflict (tenant_id, canonical_name, entity_type) do nothing
 
 -- get --

@@ -51,6 +51,8 @@ class Filter:
     """When it must hold in the world; None is now."""
     known_at: datetime | None = None
     """When it must have been believed; None is now."""
+    low: bool = False
+    """Whether among memories of low trust; else among all others, as if there were only these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,7 @@ async def find_candidates(
     """The best by meaning and by words, each to the same depth, with what ranks them.
 
     Tenants of up to `read_whole` memories are read whole; larger ones by index, if it finds enough.
+    Memories of low trust are never among the others: what they say changes no rank of these.
     """
     parts = (query, where, limits, ahead)
     values = {name: getattr(part, name) for part in parts for name in part.__slots__}
@@ -132,7 +135,9 @@ async def find_candidates(
     columns |= {name: np.array(row[name] or [], dtype=np.float64) for name in _NUMBERS}
     weights = np.array(row["weights"], dtype=np.float64)
     bare = row["bare_words"] or row["words"]
-    header = Header(row["stale"], row["words"], bare, row["counts"], weights, row["total"])
+    header = Header(
+        row["stale"], row["words"], bare, row["counts"], weights, row["total"], row["has_low"]
+    )
     return CandidateColumns(header=header, impacts=_impacts(row), **columns)
 
 

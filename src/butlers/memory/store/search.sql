@@ -3,12 +3,12 @@
 select stale, words, bare_words, counts, weights, total, (shown).docs, (shown).kinds, (shown).ids,
   (shown).said_at, (shown).session_ids, (shown).places, (shown).authors, (shown).lengths,
   (shown).similarities, (shown).bare_similarities, (shown).near_places, (shown).word_places,
-  hit_docs, hit_words, hit_impacts
+  hit_docs, hit_words, hit_impacts, has_low
 from act_for(:tenant_id, :actor, :proof) as tenant
 cross join lateral find_candidates(
   tenant, :version_id, :asked, :bare, :near, :near_bare, :types, :scope, :min_confidence, :now,
   :as_of, :known_at, :depth, :names_known, :total_known, :read_whole, :neighbours,
-  :known, :matching, :docs, :distances, :bare_docs
+  :known, :matching, :docs, :distances, :bare_docs, :low
 )
 order by total
 
