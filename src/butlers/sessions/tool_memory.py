@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from operator import itemgetter
 from uuid import UUID
 
 from butlers.auth.rights import Caller
@@ -11,7 +12,7 @@ from butlers.kernel.token_count import count_tokens
 from butlers.memory.model import MemoryType
 from butlers.memory.operations import OperationContext
 from butlers.memory.policy.context import NOTICE, episode_line, fact_line, rule_line
-from butlers.memory.policy.trust import reservations
+from butlers.memory.policy.trust import apart, low_trust_room, reservations
 from butlers.memory.store import gotchas
 from butlers.sessions.agent_calls import AgentCall, digest, failure_keys
 from butlers.sessions.command_names import (
@@ -32,7 +33,7 @@ from butlers.sessions.session import OpenMemory
 MAX_TOKENS = 120
 """How long what is told about one call may be, in tokens."""
 _MAX_CHARACTERS, _MAX_TEXT_TOKENS = 320, 60
-_MAX_GOTCHAS, _MAX_FAILURES = 2_000, 1_000
+_MAX_GOTCHAS, _MAX_FAILURES, _MOST_LINES = 2_000, 1_000, 8
 _REMEMBERED_SESSIONS, _REMEMBERED_MS = 256, 86_400_000
 ABOUT_CALL = "Remembered about this. "
 ABOUT_ERROR = "This error was seen before. "
@@ -60,8 +61,9 @@ class ToolMemory:
 
         async def found() -> Injection:
             rows = await self._find_gotchas(caller, _pattern(call))
-            lines = [gotcha_line(row) for row in rows if is_about(row, call)]
-            return self._once(session, ABOUT_CALL, lines)
+            others, low = apart((row for row in rows if is_about(row, call)), itemgetter("trust"))
+            few = low[: low_trust_room(len(others), _MOST_LINES)]
+            return self._once(session, ABOUT_CALL, map(gotcha_line, others), map(gotcha_line, few))
 
         return await self._forgiven(found) if call.command or call.files else Injection()
 
@@ -75,8 +77,10 @@ class ToolMemory:
 
         async def found() -> Injection:
             least = LEAST_OVERLAP if failed else 1.0
-            best = most_alike(await self._find_failures(caller), call.error, call.command, least)
-            return self._once(session, ABOUT_ERROR, [failure_line(best)] if best else [])
+            for rows in apart(await self._find_failures(caller), itemgetter("trust")):
+                if best := most_alike(rows, call.error, call.command, least):
+                    return self._once(session, ABOUT_ERROR, [failure_line(best)])
+            return Injection()
 
         return await self._forgiven(found) if call.error else Injection()
 
@@ -112,10 +116,22 @@ class ToolMemory:
         async with ctx.memory.transaction(ctx.lineage) as tx:
             return await gotchas.find_failures(tx, **how)
 
-    def _once(self, session: str, about: str, lines: Iterable[InjectedLine]) -> Injection:
-        """Return the lines that fit, without those that the session has."""
-        before = self._injected.get(session) or set()
-        injection = fitting(about, [line for line in lines if line.id not in before])
+    def _once(
+        self,
+        session: str,
+        about: str,
+        lines: Iterable[InjectedLine],
+        low: Iterable[InjectedLine] = (),
+    ) -> Injection:
+        """Return the lines that fit, without those that the session has.
+
+        Those of `low` trust follow others, or stand where there are no others.
+        """
+        before, told = self._injected.get(session) or set(), list(lines)
+        new = [line for line in told if line.id not in before]
+        if new or not told:
+            new += [line for line in low if line.id not in before]
+        injection = fitting(about, new)
         self._injected.set(session, before.union(injection.ids))
         return injection
 

@@ -8,8 +8,9 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.kernel.json_values import as_json
+from butlers.memory.flows.authority import refuse_more_trusted
 from butlers.memory.handle import Memory, UnitOfWork
-from butlers.memory.model import Event, EventType, Lineage, PieceKind
+from butlers.memory.model import Event, EventType, Lineage, MemoryRef, MemoryType, PieceKind
 from butlers.memory.policy.decisions import (
     LONGEST_WORDS,
     frequent_words,
@@ -92,6 +93,7 @@ async def restore_decision(memory: Memory, decision_id: UUID, lineage: Lineage) 
         row = await decisions.lock(work.tx, id=decision_id, now=work.now)
         if row is None or row["past_by"] is None:
             return False
+        await refuse_more_trusted(work, MemoryRef(MemoryType.EPISODE, row["id"]), "restore")
         ids = [row["id"], *await _quoting(work.tx, row["id"], row["content"], row["past_by"])]
         await decisions.set_present(work.tx, ids=ids)
         payload = {"past_by": {"from": str(row["past_by"]), "to": None}}
@@ -111,6 +113,7 @@ async def retire_decision(
         later = await decisions.lock(work.tx, id=by, now=work.now) if by else row
         if row is None or later is None or row["past_by"] is not None:
             return False
+        await refuse_more_trusted(work, MemoryRef(MemoryType.EPISODE, row["id"]), "retire")
         await _make_past(work, row["id"], row["content"], later["id"], "a person said so")
     return True
 

@@ -66,6 +66,8 @@ async def link_entity(
         return new, NOT_LINKED
     name = naming.as_name(new.subject)
     unlinked, bearers = await _hold_bearers(work.tx, [name])
+    if provenance.trust > Trust.LOW:
+        bearers = [row for row in bearers if row["trust"] > Trust.LOW]
     if not unlinked and not bearers:
         # Facts are compared by the spellings of the subject as it was given.
         return new, LinkedEntity(is_first=name == new.subject)
@@ -156,6 +158,8 @@ async def _adopt(work: UnitOfWork, entity_id: UUID, unlinked: Sequence[Row]) -> 
     The payload of `fact_anchored` holds what undoing it needs.
     """
     now, by_subject = work.now, itemgetter("subject")
+    if work.lineage.trust is Trust.LOW:
+        unlinked = [row for row in unlinked if row["trust"] == Trust.LOW]
     for _, rows in groupby(sorted(unlinked, key=by_subject), key=by_subject):
         ids = sorted(row["id"] for row in rows)
         plan = await entity_fact_merge.planned(work.tx, ids, entity_id, now)

@@ -24,6 +24,7 @@ from butlers.memory.model import (
     MemoryRef,
     MemoryType,
     RuleOutcome,
+    Trust,
 )
 from butlers.memory.policy import inputs, maturity
 from butlers.memory.policy.inputs import checked_document, checked_ref
@@ -99,19 +100,23 @@ class Application:
 async def confirm_memory(
     memory: Memory, memory_type: str, memory_id: str | UUID, lineage: Lineage
 ) -> bool:
-    """Confirm a fact or rule: its confidence is full again; false when there is no current one."""
+    """Confirm a fact or rule: its confidence is full again; false when there is no current one.
+
+    What a less trusted caller confirms, and all that low trust does, waits as a proposal.
+    """
     ref = checked_ref("memory", memory_type, memory_id)
     if ref.type is MemoryType.EPISODE:
         raise InvalidInput(
             "memory_type: found 'episode'; valid are fact, rule: an episode cannot be confirmed"
         )
     async with memory.begin(lineage) as work:
-        if not await is_more_trusted(work.tx, ref, lineage.trust):
+        is_low = lineage.trust is Trust.LOW
+        if not is_low and not await is_more_trusted(work.tx, ref, lineage.trust):
             return await confirm_in(work, ref)
         waiting = await propose_confirmation(work, ref)
     raise Conflict(
-        f"{ref.type} {ref.id} comes from a more trusted source; the confirmation waits for "
-        f"{waiting.why}"
+        f"{ref.type} {ref.id} comes from a more trusted source, or this caller has low trust; "
+        f"the confirmation waits for {waiting.why}"
     )
 
 
@@ -171,7 +176,8 @@ async def mark_harmful(
 async def _mark(work: UnitOfWork, use: Application) -> Row:
     now = work.now
     before = await _lock_rule(work.tx, use.rule_id, now)
-    counted = before["trust"] <= work.lineage.trust
+    # Marks of low trust count for nothing, its own rules included.
+    counted = max(before["trust"], Trust.TOOL) <= work.lineage.trust
     after = await _after(work, before, use)
     await rules.insert_application(
         work.tx,

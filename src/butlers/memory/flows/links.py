@@ -34,8 +34,8 @@ async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields
 ) -> bool:
     """Link two memories of the caller's tenant; false when they are linked so already.
 
-    Refuses missing memories, a link to itself, and a `depends_on` link between episodes, in a
-    circle, or from a memory that is more trusted than the caller. Records `link_created`.
+    Refuses missing memories, a link to itself or from a memory that is more trusted than the
+    caller, and a `depends_on` link between episodes or in a circle. Records `link_created`.
     """
     link = Link(
         checked_ref("source", source_type, source_id),
@@ -47,6 +47,7 @@ async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields
     async with memory.begin(lineage) as work:
         await _must_exist(work.tx, "source_id", link.source)
         await _must_exist(work.tx, "target_id", link.target)
+        await refuse_more_trusted(work, link.source, "link")
         if link.relation is Relation.DEPENDS_ON:
             await _check_ground(work, link)
         return await link_in(work, link)

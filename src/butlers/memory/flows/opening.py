@@ -3,18 +3,24 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from operator import itemgetter
 
 from rapidfuzz import fuzz
 
 from butlers.db.postgres import Row, Transaction
 from butlers.memory import limits
-from butlers.memory.flows.context_lines import episode_as_line, fact_as_line, rule_as_line
+from butlers.memory.flows.context_lines import (
+    episode_as_line,
+    fact_as_line,
+    low_trust_offers,
+    rule_as_line,
+)
 from butlers.memory.handle import Memory
 from butlers.memory.model import NOW, Then
 from butlers.memory.policy import scopes
 from butlers.memory.policy.context import ContextLine, ContextSection, Offer
 from butlers.memory.policy.left_off import lines_left_off
-from butlers.memory.policy.trust import order_rules_by_trust
+from butlers.memory.policy.trust import apart, order_rules_by_trust
 from butlers.memory.store import decisions, episodes, facts, rules
 
 MAX_STANDING = 50
@@ -50,8 +56,11 @@ async def opening_offers(
     left_off = list(_left_off(pieces)) or await _recent_lines(tx, memory, scope, then)
     changed = await _find_changed(tx, times, pieces)
     known = {row["id"] for row in changed}
-    important = await facts.find_important(tx, **times, least=least, limit=_MOST_FACTS)
-    standing = await rules.find_current(tx, **times, least=least, limit=MAX_STANDING)
+    found = await facts.find_important(tx, **times, least=least, limit=_MOST_FACTS)
+    important, low = apart(found, itemgetter("trust"))
+    found = await rules.find_current(tx, **times, least=least, limit=MAX_STANDING)
+    standing, low_rules = apart(found, itemgetter("trust"))
+    decided, _ = apart(decided, itemgetter("trust"))
     rest = _without_known([row["content"] for row in standing], decided)
     lines = {
         ContextSection.LEFT_OFF: left_off,
@@ -60,7 +69,9 @@ async def opening_offers(
         ContextSection.RULES: [rule_as_line(row) for row in order_rules_by_trust(standing)],
         ContextSection.CHANGED: [fact_as_line(row, before=row["was"]) for row in changed],
     }
-    return [Offer(section, _SHARES.get(section, 0.0), some) for section, some in lines.items()]
+    others = sum(map(len, lines.values()))
+    offers = [Offer(section, _SHARES.get(section, 0.0), some) for section, some in lines.items()]
+    return [*offers, *low_trust_offers([*low_rules, *low], others, others + _MOST_FACTS)]
 
 
 async def _recent_lines(

@@ -107,6 +107,7 @@ async def build_prompt_context(
     if fresh or not chosen:
         less = [one.row for one in low if one.ref.id not in wanted.exclude]
         offers += low_trust_offers(less, len(fresh), focus.MOST_LINES, words)
+        chosen += map(_focused, low)
     block = context.render(offers, wanted.token_budget)
     included = [line.ref for lines in block.included.values() for line in lines]
     memory.uses.count(lineage.tenant_id, included, memory.now())

@@ -90,8 +90,10 @@ async def insert_episode(
     """Insert an episode, and return what its event has to say; nothing if it was known."""
     episode_id = work.memory.new_id()
     days = limits.PIECE_DAYS if new.piece else work.settings.episodes.default_ttl_days
-    expires_at = now + timedelta(days=days)
     provenance = trust.provenance(new, work.lineage)
+    if provenance.trust is Trust.LOW:
+        days = min(days, confidence.LOW_TRUST_DAYS)
+    expires_at = now + timedelta(days=days)
     row = _row(episode_id, new, embedding, now, provenance)
     if await episodes.insert(work.tx, expires_at=expires_at, **row) is None:
         known = await known_row(work.tx, new)
@@ -154,13 +156,20 @@ async def _restate(
 ) -> StoredFact:
     """Store what the current fact says already: supersede it and inherit, or only confirm it."""
     [before] = await facts.find(work.tx, ids=[place.same], now=work.now)
-    if work.settings.facts.same_again == "confirm" and only_confirms(new, before, place):
+    is_low = provenance.trust is Trust.LOW
+    counts = is_low == (before["trust"] == Trust.LOW)
+    if work.settings.facts.same_again == "confirm" and counts and only_confirms(new, before, place):
+        if is_low:
+            return StoredFact(before["id"], None)
         sources = [new.source_episode_id] if new.source_episode_id else []
         await confirm_by(work, MemoryRef(MemoryType.FACT, before["id"]), sources)
         return StoredFact(before["id"], None, confirmed=True)
-    stored = await insert_fact(work, merged_with(new, before), embedding, provenance, place)
-    await inherit_history(work, before, stored.id)
-    return replace(stored, confirmed=True)
+    # Said again by low trust, it lives no longer than before.
+    confirmed_at = before["last_confirmed_at"] if is_low else work.now
+    merged = merged_with(new, before)
+    stored = await insert_fact(work, merged, embedding, provenance, place, confirmed_at)
+    await inherit_history(work, before, stored.id, confirmed_at)
+    return replace(stored, confirmed=not is_low)
 
 
 async def insert_fact(
@@ -179,7 +188,8 @@ async def insert_fact(
     if place.changes:
         await close_overlapping(work.tx, place)
     row = _row(fact_id, new, embedding, now, provenance)
-    more = {"supersedes_id": replaced, "decay_rate": confidence.DECAY_RATES[new.permanence]}
+    rate = confidence.decay_rate(confidence.DECAY_RATES[new.permanence], provenance.trust)
+    more = {"supersedes_id": replaced, "decay_rate": rate}
     await facts.insert(work.tx, confirmed_at=confirmed_at or now, **more, **row)
     await work.record(_fact_created(fact_id, new, place, provenance), now)
     if place.changes:
@@ -207,7 +217,8 @@ async def store_rule_in(work: UnitOfWork, new: NewRule, embedding: Embedding) ->
         new, source = await _with_source(work.tx, new, new.source_episode_id)
     provenance = trust.provenance(new, work.lineage, source)
     now, rule_id = work.now, work.memory.new_id()
-    decay = {"confidence": confidence.RULE_CONFIDENCE, "decay_rate": confidence.RULE_DECAY_RATE}
+    rate = confidence.decay_rate(confidence.RULE_DECAY_RATE, provenance.trust)
+    decay = {"confidence": confidence.RULE_CONFIDENCE, "decay_rate": rate}
     if not await rules.insert(work.tx, **decay, **_row(rule_id, new, embedding, now, provenance)):
         return StoredRule((await known_row(work.tx, new))["id"])
     payload = {"to": "candidate", "scope": new.scope, **_provenance_payload(new, provenance)}

@@ -24,6 +24,7 @@ from butlers.memory.model import (
     NewFact,
     NewRule,
     Relation,
+    Trust,
 )
 from butlers.memory.policy.inputs import MAX_PREDICATE, checked_new
 from butlers.memory.policy.statement_keys import statement_key
@@ -197,22 +198,23 @@ async def _store_candidates(
     keyed = [_with_keys(one, work.now) for one, _ in drawn if isinstance(one, NewFact)]
     await facts.hold_keys(work.tx, *(FactKey.of(fact) for both in keyed for fact in both))
     for candidate, embedding in drawn:
-        new = await _unless_known(work.tx, candidate, work.now)
+        new = await _unless_known(work, candidate)
         if new is not None:
             stored = await store_in(work, new, embedding)
             await derive_in(work, stored.ref, [part.episode_id])
 
 
-async def _unless_known(tx: Transaction, new: Candidate, now: datetime) -> Candidate | None:
-    """Return a candidate under a free key; None if it is known, or no key is free."""
-    about = {"scope": new.scope, "content": new.content}
+async def _unless_known(work: UnitOfWork, new: Candidate) -> Candidate | None:
+    """Return a candidate under a key that is free, or of low trust; None if it is known."""
+    tx, now = work.tx, work.now
+    about = {"scope": new.scope, "content": new.content, "trust": work.lineage.trust}
     if isinstance(new, NewRule):
         return None if await rules.get_same(tx, **about) else new
     if await facts.get_same(tx, subject=new.subject, at=now, **about):
         return None
     for fact in _with_keys(new, now):
         holder = await facts.get_active(tx, at=now, **asdict(FactKey.of(fact)))
-        if holder is None or _is_replaced(holder, new):
+        if holder is None or holder["trust"] == Trust.LOW or _is_replaced(holder, new):
             return fact
     return None
 

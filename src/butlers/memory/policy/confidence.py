@@ -7,12 +7,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from butlers.kernel import ranking
-from butlers.memory.model import Permanence
+from butlers.memory.model import Permanence, Trust
 
 RULE_CONFIDENCE = 0.5
 INFERRED_CONFIDENCE = 0.7
 """The confidence of what a model drew from episodes."""
 RULE_DECAY_RATE = 0.01
+LOW_TRUST_DECAY_RATE, LOW_TRUST_DAYS = 0.1, 30
+"""How what has low trust decays at least: without a confirmation it is gone after these days."""
 DECAY_RATES = {
     Permanence.PERMANENT: 0.0,
     Permanence.STABLE: 0.002,
@@ -22,6 +24,11 @@ DECAY_RATES = {
 }
 """The decay rate per day of each permanence."""
 _CURVE_POINTS = 25
+
+
+def decay_rate(usual: float, trust: Trust) -> float:
+    """Return how a memory decays: what has low trust expires whatever it is."""
+    return max(usual, LOW_TRUST_DECAY_RATE) if trust is Trust.LOW else usual
 
 
 def effective_confidence(

@@ -191,6 +191,10 @@ begin atomic
           where l.tenant_id = tenant and l.target_type = 'episode' and l.target_id = episode
             and l.source_type = 'fact' and l.relation = 'derived_from'
         )
+        -- What low trust drew from an episode of others says nothing about it.
+        and (f.trust > 0 or exists(
+          select from episodes e where e.tenant_id = tenant and e.id = episode and e.trust = 0
+        ))
         and has_ended(f, at, as_of, known_at)
         and not is_fact_current(f, at, as_of, known_at)
     ),

@@ -147,13 +147,14 @@ where episodes.tenant_id = :tenant_id and episodes.id = held.id
 returning {failed}
 
 -- find_known_facts --
--- The valid facts that a butler sees, nearest to its episodes first, then the latest confirmed.
+-- The valid facts that a butler sees, nearest to its episodes first, then the latest confirmed;
+-- none of low trust, which would drown the others.
 select id, subject, predicate, content, scope, entity_id, permanence, importance, tags
 from facts recent
 where tenant_id = :tenant_id and id in (
   select id from facts
   where tenant_id = :tenant_id and validity = 'active' and is_visible_scope(scope, :butler)
-    and is_within(valid_from, valid_to, :now)
+    and is_within(valid_from, valid_to, :now) and trust > 0
   order by last_confirmed_at desc nulls last, id
   limit greatest(5000, :limit) -- distances are computed for no more, however large the tenant
 )
@@ -161,13 +162,14 @@ order by {nearest}
 limit :limit
 
 -- find_known_rules --
--- The rules that a butler follows, nearest to its episodes first, then the latest confirmed.
+-- The rules that a butler follows, nearest to its episodes first, then the latest confirmed; none of
+-- low trust.
 select id, content, maturity
 from rules recent
 where tenant_id = :tenant_id and id in (
   select id from rules
   where tenant_id = :tenant_id and rule_state(metadata) <> 'forgotten' and quarantined is null
-    and is_visible_scope(scope, :butler)
+    and is_visible_scope(scope, :butler) and trust > 0
   order by last_confirmed_at desc nulls last, id
   limit greatest(5000, :limit)
 )

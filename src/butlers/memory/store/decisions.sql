@@ -27,13 +27,13 @@ episodes later on later.tenant_id = :tenant_id and later.id = e.past_by
   and later.quarantined is null and episode_state(later.expires_at, :now) <> 'expired'
 
 -- find_present --
--- The newest decisions of some scopes that hold.
+-- The newest decisions of some scopes that hold, those of low trust last.
 select e.id, e.content, e.butler as scope, e.session_id, e.said_at, e.created_at, e.author, e.origin,
   e.trust, coalesce(e.said_at, e.created_at) as decided_at
 from episodes e
 left join {later_active}
 where {settles} and later.id is null and (:scope::text is null or is_named_scope(e.butler, :scope))
-order by decided_at desc, coalesce(e.place, 0) desc, e.id
+order by e.trust = 0, decided_at desc, coalesce(e.place, 0) desc, e.id
 limit :limit
 
 -- find_past --
@@ -73,7 +73,7 @@ where n.tenant_id = :tenant_id and n.id = :id and n.quarantined is null and n.pa
   and {shown} and e.past_by is null
   and e.metadata ->> 'session' is distinct from n.metadata ->> 'session'
   and (e.piece = 'decision' or e.piece in ('said', 'answer') and length({own_words}) <= :longest)
-order by e.piece, coalesce(e.said_at, e.created_at) desc, e.id
+order by e.trust = 0, e.piece, coalesce(e.said_at, e.created_at) desc, e.id
 limit :most
 
 -- find_quoting --

@@ -119,7 +119,7 @@ order by about.entity_id, known.id
 -- {strength}: share, update --
 -- hold_bearers_for_{strength} --
 -- Who bears some names, locked: for share against merging and renaming, for update against all.
-select id, canonical_name, entity_type, aliases
+select id, canonical_name, entity_type, aliases, trust
 from entities
 where tenant_id = :tenant_id
   and (
@@ -138,7 +138,7 @@ for {strength}
 
 -- find_unlinked_facts --
 -- Find facts about one of these spellings that have no entity, active ones first.
-select id, subject, scope, predicate, left(content, 300) as content, validity
+select id, subject, scope, predicate, left(content, 300) as content, validity, trust
 from facts
 where tenant_id = :tenant_id and entity_id is null and subject = any(:subjects)
 order by validity = 'active' desc, created_at, id

@@ -66,12 +66,13 @@ with revived as (
 select consolidation_status as state, expires_at from revived where id = :id
 
 -- find_recent --
--- The newest active whole episodes of some scopes that are not outdated; of a time, those known then.
+-- The newest active whole episodes of some scopes that are not outdated, none of low trust; of a
+-- time, those known then.
 with newest as materialized (
   select id, content, importance, created_at, said_at, author, origin, trust
   from episodes
   where tenant_id = :tenant_id and piece is null and is_named_scope(butler, :scope)
-    and quarantined is null
+    and quarantined is null and trust > 0
     and episode_state(expires_at, coalesce(:known_at::timestamptz, :now)) <> 'expired'
     and created_at <= coalesce(:known_at, 'infinity')
     and coalesce(said_at, created_at) <= coalesce(:as_of::timestamptz, :known_at, 'infinity')
@@ -106,22 +107,23 @@ order by sequence desc, through desc, episode_id
 limit 1
 
 -- find_latest_pieces --
--- The latest pieces of sessions in some scopes, the last first.
+-- The latest pieces of sessions in some scopes, the last first; none of low trust.
 select id, piece, content, said_at, created_at, author, origin, trust,
   metadata ->> 'session' as session
 from episodes
 where tenant_id = :tenant_id and piece is not null and is_named_scope(butler, :scope)
-  and quarantined is null and episode_state(expires_at, :now) <> 'expired'
+  and quarantined is null and trust > 0 and episode_state(expires_at, :now) <> 'expired'
 order by said_at desc nulls last, place desc, id
 limit :limit
 
 -- find_decisions --
--- What was settled in some sessions, or what replaced it since: by session, in order.
+-- What was settled in some sessions, or what replaced it since: by session, in order; not by low
+-- trust.
 with recursive decided as (
   select session_id, place, id, past_by, 0 as replaced
   from episodes
   where tenant_id = :tenant_id and piece = 'decision' and session_id = any(:sessions)
-    and quarantined is null and episode_state(expires_at, :now) <> 'expired'
+    and quarantined is null and trust > 0 and episode_state(expires_at, :now) <> 'expired'
   union all
   select d.session_id, d.place, later.id, later.past_by, d.replaced + 1
   from decided d

@@ -14,9 +14,11 @@ from facts
 where {under_key} and validity = 'active' and is_within(valid_from, valid_to, :at)
 
 -- get_same --
--- Find the oldest valid fact about a subject with the same text, under any predicate.
+-- Find the oldest valid fact about a subject with the same text, under any predicate; one of low
+-- trust only for low trust.
 select id from facts
 where tenant_id = :tenant_id and scope = :scope and subject = :subject and validity = 'active'
+  and trust >= least(:trust::integer, 1)
   and is_within(valid_from, valid_to, :at) and is_same_content(content, :content)
 order by created_at, id
 limit 1
@@ -146,24 +148,24 @@ order by :way * extract(epoch from c.replaced_at), :way * extract(epoch from f.c
 limit :limit
 
 -- find_important --
--- The most important current facts of some scopes.
+-- The most important current facts of some scopes, those of low trust last.
 select {fact}
 from facts
 where tenant_id = :tenant_id and validity = 'active' and is_visible_scope(scope, :scope)
   and (valid_from is null or valid_from <= :now) and (valid_to is null or valid_to > :now)
   and {fact_confidence} >= :least
-order by importance desc, trust desc, coalesce(last_confirmed_at, created_at) desc, id
+order by trust = 0, importance desc, trust desc, coalesce(last_confirmed_at, created_at) desc, id
 limit :limit
 
 -- find_changed --
--- Current facts that replaced another since an instant, with what that one said.
+-- Current facts that replaced another since an instant, with what that one said; none of low trust.
 select f.id, f.subject, f.predicate, f.content, f.origin, f.trust, f.created_at,
   old.content as was, effective_confidence(
     f.confidence, f.decay_rate, f.last_confirmed_at, :now
   ) as effective_confidence
 from facts f
 join facts old on old.tenant_id = :tenant_id and old.id = f.supersedes_id
-where f.tenant_id = :tenant_id and f.validity = 'active' and f.created_at > :since
+where f.tenant_id = :tenant_id and f.validity = 'active' and f.created_at > :since and f.trust > 0
   and is_visible_scope(f.scope, :scope) and not is_same_content(f.content, old.content)
 order by f.created_at desc, f.id
 limit :limit

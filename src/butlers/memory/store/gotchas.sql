@@ -1,5 +1,6 @@
 -- find_gotchas --
--- Current rules, facts and decisions of visible scopes whose text matches a pattern, newest first.
+-- Current rules, facts and decisions of visible scopes whose text matches a pattern, newest first;
+-- what has low trust last.
 select memory_type, id, subject, predicate, content, effective_confidence, maturity,
   effectiveness_score, said_at, origin, trust, own_marks, in_doubt, metadata
 from (
@@ -28,11 +29,11 @@ from (
     and outdated_by(:tenant_id, id, :now, null, null) is null
 ) gotchas
 where effective_confidence >= :least
-order by memory_type = 'rule' desc, trust desc, said_at desc, id
+order by trust = 0, memory_type = 'rule' desc, trust desc, said_at desc, id
 limit :limit
 
 -- find_failures --
--- The newest failures of visible scopes of which a fix is known.
+-- The newest failures of visible scopes of which a fix is known, those of low trust last.
 select id, content, metadata ->> 'command' as command, metadata ->> 'error' as error,
   metadata ->> 'fix' as fix, coalesce(said_at, created_at) as said_at, origin, trust
 from episodes
@@ -40,5 +41,5 @@ where tenant_id = :tenant_id and piece = 'failure'
   and (:scope::text is null or is_named_scope(butler, :scope))
   and episode_state(expires_at, :now, quarantined) = 'active'
   and metadata ->> 'fix' <> '' and metadata ->> 'error' <> ''
-order by created_at desc, id
+order by trust = 0, created_at desc, id
 limit :limit

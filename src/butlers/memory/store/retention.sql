@@ -137,10 +137,11 @@ where {unread} and (expires_at < :until or expires_at > :furthest)
 limit 1
 
 -- keep_unread --
--- Move the expiry of unread episodes on, or back if too far; not of those that were forgotten.
+-- Move the expiry of unread episodes on, or back if too far; not of those that were forgotten, nor
+-- of those of low trust beyond their time.
 with expiring as (
   select id, expires_at as was from episodes
-  where {unread}
+  where {unread} and (trust > 0 or created_at > :low_since)
     and (
       expires_at < :until
       or expires_at > :furthest and exists (

@@ -9,6 +9,7 @@ on conflict (tenant_id, idempotency_key) where idempotency_key is not null do no
 
 -- find_current --
 -- Rules for every context, proven first: established, proven, or stated to hold always or never.
+-- Those of low trust come last.
 select {rule}
 from rules
 where {in_use} and is_visible_scope(scope, :scope)
@@ -18,7 +19,7 @@ where {in_use} and is_visible_scope(scope, :scope)
   )
   and maturity <> 'anti_pattern'
   and {rule_confidence} >= :least
-order by maturity <> 'proven', maturity <> 'established', effectiveness_score desc,
+order by trust = 0, maturity <> 'proven', maturity <> 'established', effectiveness_score desc,
   created_at desc, id
 limit :limit
 
@@ -30,9 +31,10 @@ where tenant_id = :tenant_id and id = :id
 for update
 
 -- get_same --
--- Find the oldest rule in use with the same text.
+-- Find the oldest rule in use with the same text; one of low trust only for low trust.
 select id from rules
 where {in_use} and scope = :scope and lower(content) = lower(:content)
+  and trust >= least(:trust::integer, 1)
 order by created_at, id
 limit 1
 

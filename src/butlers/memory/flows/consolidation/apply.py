@@ -187,7 +187,8 @@ def _find_same(
     if new.valid_from or new.valid_to:
         return None
     if holder is not None and says_the_same(holder["content"], new.content):
-        return cast(UUID, holder["id"])
+        is_level = holder["trust"] >= min(work.least(action.sources), Trust.TOOL)
+        return cast(UUID, holder["id"]) if is_level else None
     for fact in work.known.facts.values() if action.target_id is None else ():
         same_entity = new.entity_id is not None and fact.entity_id == new.entity_id
         same_subject = same_entity or says_the_same(fact.subject, new.subject)
@@ -233,14 +234,17 @@ def _check_replaceable(
 def _unseen(work: _ApplyContext, action: StoreFact, overlapping: Sequence[Row]) -> UUID | None:
     """Return a current fact that says something else and that the model has not seen."""
     current = (row for row in overlapping if row["validity"] == Validity.ACTIVE)
-    hidden = (row for row in current if row["id"] not in work.touchable)
+    # What has low trust is not shown to the model, and gives way.
+    known = (row for row in current if row["trust"] > Trust.LOW)
+    hidden = (row for row in known if row["id"] not in work.touchable)
     new = action.new.content
     return next((row["id"] for row in hidden if not says_the_same(row["content"], new)), None)
 
 
 async def _store_rule(work: _ApplyContext, action: StoreRule, embedding: Embedding) -> ActionEffect:
     """Store a rule, or confirm one that says the same."""
-    same = await rules.get_same(work.tx, scope=action.new.scope, content=action.new.content)
+    about = {"scope": action.new.scope, "content": action.new.content}
+    same = await rules.get_same(work.tx, trust=work.least(action.sources), **about)
     if same is not None:
         return await _confirm_if_shown(work, MemoryRef(MemoryType.RULE, same), action.cited)
     if reason := _why_review(work):
@@ -272,7 +276,9 @@ async def _confirm(work: _ApplyContext, ref: MemoryRef, cited: tuple[UUID, ...])
     if not new:
         return ActionEffect.UNCHANGED
     # The episode confirms it, by its words; the model only pointed at it.
-    lesser = await is_more_trusted(work.tx, ref, work.least(new))
+    lesser = await is_more_trusted(work.tx, ref, least := work.least(new))
+    if least is Trust.LOW and not lesser:
+        return ActionEffect.UNCHANGED
     if reason := _why_review(work) or (LESS_TRUSTED if lesser else None):
         return await _propose(work, ConfirmMemory("", ref, tuple(new)), reason, ref.id)
     await confirm_by(work, ref, new)

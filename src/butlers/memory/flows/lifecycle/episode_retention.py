@@ -18,6 +18,7 @@ from butlers.memory import limits
 from butlers.memory.flows.feedback import moved_time
 from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import EventType, Lineage, RemovalReason
+from butlers.memory.policy.confidence import LOW_TRUST_DAYS
 from butlers.memory.settings import EpisodesConfig
 from butlers.memory.store import links, retention
 from butlers.memory.store.events import Transition
@@ -149,7 +150,8 @@ async def keep_unread(memory: Memory, lineage: Lineage, *, at_once: bool = False
     async with memory.transaction(lineage) as tx:
         if not await retention.is_due(tx, **span):
             return 0
-        which = {**span, **await _newest_beyond(tx), "ttl": ttl}
+        low_since = now + ttl - timedelta(days=LOW_TRUST_DAYS)
+        which = {**span, **await _newest_beyond(tx), "ttl": ttl, "low_since": low_since}
     while moved := await _keep_batch(memory, which, lineage, now):
         kept += moved
         if at_once:
