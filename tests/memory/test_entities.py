@@ -39,6 +39,7 @@ async def test_an_entity_is_stored_whole(memory, lineage, owner, clock):
         "metadata": {"role": "cook"},
         "created_at": clock.now,
         "updated_at": clock.now,
+        "trust": 4,
     }
 
 
