@@ -62,8 +62,10 @@ class ToolMemory:
         async def found() -> Injection:
             rows = await self._find_gotchas(caller, _pattern(call))
             others, low = apart((row for row in rows if is_about(row, call)), itemgetter("trust"))
-            few = low[: low_trust_room(len(others), _MOST_LINES)]
-            return self._once(session, ABOUT_CALL, map(gotcha_line, others), map(gotcha_line, few))
+            # Low trust never stands alone where the session knows better already.
+            if not {row["id"] for row in others} & (self._injected.get(session) or set()):
+                others += low[: low_trust_room(len(others), _MOST_LINES)]
+            return self._once(session, ABOUT_CALL, map(gotcha_line, others))
 
         return await self._forgiven(found) if call.command or call.files else Injection()
 
@@ -116,22 +118,10 @@ class ToolMemory:
         async with ctx.memory.transaction(ctx.lineage) as tx:
             return await gotchas.find_failures(tx, **how)
 
-    def _once(
-        self,
-        session: str,
-        about: str,
-        lines: Iterable[InjectedLine],
-        low: Iterable[InjectedLine] = (),
-    ) -> Injection:
-        """Return the lines that fit, without those that the session has.
-
-        Those of `low` trust follow others, or stand where there are no others.
-        """
-        before, told = self._injected.get(session) or set(), list(lines)
-        new = [line for line in told if line.id not in before]
-        if new or not told:
-            new += [line for line in low if line.id not in before]
-        injection = fitting(about, new)
+    def _once(self, session: str, about: str, lines: Iterable[InjectedLine]) -> Injection:
+        """Return the lines that fit, without those that the session has."""
+        before = self._injected.get(session) or set()
+        injection = fitting(about, [line for line in lines if line.id not in before])
         self._injected.set(session, before.union(injection.ids))
         return injection
 

@@ -56,14 +56,17 @@ def low_trust_offers(
     rows: Sequence[Row], others: int, limit: int, words: Sequence[str] = ()
 ) -> list[Offer]:
     """Offer what has low trust in a section of its own, the last: a share of all that is told."""
-    room = low_trust_room(others, limit)
-    lines = [
-        _as_line(row, context.LAST + 1 + number, words) for number, row in enumerate(rows[:room])
-    ]
+    told = enumerate(rows[: low_trust_room(others, limit)])
+    lines = [memory_as_line(row, context.LAST + 1 + number, words) for number, row in told]
     return [Offer(ContextSection.LOW_TRUST, 0.0, lines, LOW_TRUST_SHARE)] if lines else []
 
 
-def _as_line(row: Row, order: int, words: Sequence[str]) -> ContextLine:
+def memory_as_line(
+    row: Row, order: int, words: Sequence[str] = (), *, most: int | None = None
+) -> ContextLine:
+    """Render a memory of any type; an episode shows `most` characters."""
     if "predicate" in row:
         return fact_as_line(row, order)
-    return rule_as_line(row, order) if "maturity" in row else episode_as_line(row, order, words)
+    if "maturity" in row:
+        return rule_as_line(row, order)
+    return episode_as_line(row, order, words, most=most)

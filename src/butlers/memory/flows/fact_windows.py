@@ -182,15 +182,13 @@ async def confirm_by(work: UnitOfWork, ref: MemoryRef, episode_ids: Sequence[UUI
         await link_in(work, Link(MemoryRef(MemoryType.EPISODE, id), Relation.SUPPORTS, ref))
 
 
-async def inherit_history(
-    work: UnitOfWork, before: Row, fact_id: UUID, confirmed_at: datetime
-) -> None:
+async def inherit_history(work: UnitOfWork, before: Row, fact_id: UUID, at: datetime) -> None:
     """Give a fact the uses and sources of the one before it. Records `fact_confirmed`."""
     now = work.now
     await facts.inherit(work.tx, id=fact_id, before_id=before["id"])
     sources = await inherit_sources(work, fact_id, before["id"])
     payload = {
-        "last_confirmed_at": moved_time(before["last_confirmed_at"], confirmed_at),
+        "last_confirmed_at": moved_time(before["last_confirmed_at"], at),
         "same_as": str(before["id"]),
         "inherited": sorted(map(str, {*sources, before["source_episode_id"]} - {None})),
     }

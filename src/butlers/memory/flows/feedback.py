@@ -110,8 +110,8 @@ async def confirm_memory(
             "memory_type: found 'episode'; valid are fact, rule: an episode cannot be confirmed"
         )
     async with memory.begin(lineage) as work:
-        is_low = lineage.trust is Trust.LOW
-        if not is_low and not await is_more_trusted(work.tx, ref, lineage.trust):
+        may = lineage.trust > Trust.LOW
+        if may and not await is_more_trusted(work.tx, ref, lineage.trust):
             return await confirm_in(work, ref)
         waiting = await propose_confirmation(work, ref)
     raise Conflict(

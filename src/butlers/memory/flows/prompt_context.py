@@ -15,12 +15,7 @@ from butlers.memory.flows.candidates import (
     Candidates,
     find_candidates,
 )
-from butlers.memory.flows.context_lines import (
-    episode_as_line,
-    fact_as_line,
-    low_trust_offers,
-    rule_as_line,
-)
+from butlers.memory.flows.context_lines import low_trust_offers, memory_as_line
 from butlers.memory.flows.recall import Recalled, RecalledRows
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryRef, MemoryType, PieceKind
@@ -205,11 +200,7 @@ def _offers(
 
 
 def _line(one: Focused, row: Row, order: int, words: Sequence[str]) -> ContextLine:
-    if one.ref.type is MemoryType.FACT:
-        return fact_as_line(row, order)
-    if one.ref.type is MemoryType.RULE:
-        return rule_as_line(row, order)
-    line = episode_as_line(row, order, words, most=focus.length_of(one, order))
+    line = memory_as_line(row, order, words, most=focus.length_of(one, order))
     if one.until is None:
         return line
     said = past_line(line.text.removeprefix("- "), one.until.date())

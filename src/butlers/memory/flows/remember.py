@@ -156,15 +156,13 @@ async def _restate(
 ) -> StoredFact:
     """Store what the current fact says already: supersede it and inherit, or only confirm it."""
     [before] = await facts.find(work.tx, ids=[place.same], now=work.now)
-    is_low = provenance.trust is Trust.LOW
-    counts = is_low == (before["trust"] == Trust.LOW)
-    if work.settings.facts.same_again == "confirm" and counts and only_confirms(new, before, place):
-        if is_low:
-            return StoredFact(before["id"], None)
+    may_confirm = work.settings.facts.same_again == "confirm" and before["trust"] > Trust.LOW
+    if may_confirm and only_confirms(new, before, place):
         sources = [new.source_episode_id] if new.source_episode_id else []
         await confirm_by(work, MemoryRef(MemoryType.FACT, before["id"]), sources)
         return StoredFact(before["id"], None, confirmed=True)
     # Said again by low trust, it lives no longer than before.
+    is_low = provenance.trust is Trust.LOW
     confirmed_at = before["last_confirmed_at"] if is_low else work.now
     merged = merged_with(new, before)
     stored = await insert_fact(work, merged, embedding, provenance, place, confirmed_at)

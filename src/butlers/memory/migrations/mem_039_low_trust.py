@@ -7,8 +7,5 @@ down_revision = "mem_037"
 
 
 def upgrade() -> None:
-    """Renumber what low trust stored; functions get a parameter, which makes them other functions.
-
-    Those of the version before are called by it as before, and then leave low trust out.
-    """
+    """Renumber what low trust stored; functions get a parameter that older processes leave out."""
     run_sections(__file__)
