@@ -25,6 +25,7 @@ from butlers.memory.flows import (
     remember,
 )
 from butlers.memory.flows.candidates import CandidateQuery
+from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.lifecycle.decay_sweep import run_decay_sweep
 from butlers.memory.flows.lifecycle.episode_retention import keep_unread, run_episode_cleanup
 from butlers.memory.model import (
@@ -43,6 +44,7 @@ from butlers.memory.policy.trust import LOW_TRUST_SHARE, joined_results, low_tru
 from butlers.memory.settings import FactsConfig, MemoryModuleConfig
 from memory.consolidation_stories import follow, know, tell
 from memory.index import differences
+from memory.scripted_model import ScriptedModel, answer, fact
 
 OWNER = Lineage("acme", "cli", origin=Origin.OPERATOR)
 AGENT = Lineage("acme", "token:agent")
@@ -288,3 +290,42 @@ async def test_a_memory_that_gains_trust_is_found_among_the_others(memory, owner
     assert await differences(owner) == []
     await owner.execute("update facts set trust = 0")
     assert await differences(owner) == []
+
+
+@pytest.mark.contract("L52", "L11")
+async def test_what_a_person_said_is_drawn_although_low_trust_said_it_before(memory, owner):
+    await know(memory, LOW, "crane", "colour", "green", scope="general")
+    await follow(memory, LOW, "Paint cranes green", scope="general")
+    await tell(memory, OWNER, "The crane is green, paint cranes green")
+    model = ScriptedModel(
+        answer(
+            new_facts=[fact("crane", "colour", "green")],
+            new_rules=[{"content": "Paint cranes green", "tags": []}],
+        )
+    )
+    report = await run_consolidation(memory, model, OWNER)
+    assert (report.facts_created, report.rules_created) == (1, 1)
+    assert "green" not in model.prompts[0].split("<episode")[0]
+    drawn = await owner.fetch("select trust from facts where validity = 'active'")
+    assert [row["trust"] for row in drawn] == [Trust.INFERRED]
+    await tell(memory, LOW, "The crane is green")
+    await know(memory, LOW, "crane", "size", "small", scope="general")
+    [(low, confirmed)] = await owner.fetch(
+        "select id, last_confirmed_at from facts where content = 'small'"
+    )
+    again = ScriptedModel(answer(new_facts=[fact("crane", "size", "small")]))
+    report = await run_consolidation(memory, again, OWNER)
+    assert (report.facts_created, report.confirmations_made, report.proposals_made) == (0, 0, 0)
+    assert (
+        await owner.fetchval("select last_confirmed_at from facts where id = $1", low) == confirmed
+    )
+
+
+@pytest.mark.contract("L52")
+async def test_low_trust_takes_no_position_in_a_session_of_others(memory, owner):
+    session = uuid4()
+    for who in (OWNER, LOW, LOW, OWNER):
+        said = NewEpisode("we paint the crane", "general", session_id=session)
+        await store(memory, said, who)
+    rows = await owner.fetch("select place from index_memories order by abs(doc)")
+    assert [row["place"] for row in rows] == [1, 1, 2, 2]

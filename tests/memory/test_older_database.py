@@ -132,6 +132,11 @@ async def test_memories_are_stored_in_it_and_recalled_beside_the_older_ones(
     async with fresh_database(postgres) as name:
         dsn = postgres.dsn(name)
         await restore(dsn, iter([gzip.decompress(DUMP.read_bytes())]), owners=True)
+        async with connected(dsn) as connection:
+            low = (
+                "update rules set trust = 0 where id in (select id from rules limit 2) returning id"
+            )
+            less_trusted = {row["id"] for row in await connection.fetch(low)}
         await migrate(dsn, branches())
         await provision(postgres.dsn(), name, sign_in=True)
         database = await Database.open(Access(dsn, postgres.dsn(name)))
@@ -149,6 +154,9 @@ async def test_memories_are_stored_in_it_and_recalled_beside_the_older_ones(
             await database.close()
         async with connected(dsn) as connection:
             assert await differences(connection) == []
+            # What had low trust before is searched apart from now on.
+            apart = await connection.fetch("select memory_id from index_memories where doc < 0")
+            assert {row["memory_id"] for row in apart} == less_trusted and len(less_trusted) == 2
 
 
 @pytest.mark.contract("P8")

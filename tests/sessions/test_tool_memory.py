@@ -1,5 +1,6 @@
 """What a session is told before a tool call and after one that failed."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from butlers.memory.flows.forget import forget_memory
 from butlers.memory.flows.projects import own_scope
 from butlers.memory.flows.remember import store_episode, store_fact, store_rule
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule, Origin
+from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule, Origin, Trust
 from butlers.sessions.agent_calls import AgentCall, call_keys, is_in_digest
 from butlers.sessions.error_signature import error_signature
 from butlers.sessions.tool_memory import MAX_TOKENS, ToolMemory
@@ -195,6 +196,24 @@ async def test_the_digest_has_every_call_about_which_something_is_known(
         ("PostToolUseFailure", AgentCall("cargo build", (), "error: x y"), False),
     ]:
         assert is_in_digest(call_keys(event, call), digest) is is_there
+
+
+@pytest.mark.contract("L52")
+async def test_low_trust_is_told_last_and_never_alone_or_instead(
+    tools: ToolMemory, memory: Memory, lineage: Lineage
+) -> None:
+    low = replace(lineage, actor="token:low", ceiling=Trust.LOW)
+    fact = await store_fact(memory, NewFact("make deploy", "hint", "never before noon"), lineage)
+    await store_episode(memory, failure("stop the old one"), lineage)
+    for number in range(5):
+        await store_rule(memory, NewRule(f"Run `make deploy` as {number}"), low)
+        await store_episode(memory, failure(f"run script {number}"), low)
+    told = await tools.before_call("s1", DEPLOY, CALLER)
+    assert told.ids[0] == fact.id and told.text.count("low trust") == len(told.ids) - 1 == 2
+    assert (await tools.before_call("s1", DEPLOY, CALLER)).text == ""
+    fixed = await tools.after_call("s1", FAILED, CALLER, failed=True)
+    assert "stop the old one" in fixed.text
+    assert (await tools.after_call("s1", FAILED, CALLER, failed=True)).text == ""
 
 
 async def test_a_memory_that_fails_tells_nothing(memory: Memory) -> None:

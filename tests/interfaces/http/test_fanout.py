@@ -153,6 +153,22 @@ async def test_one_search_over_all_butlers_in_one_order(far, near):
     assert {one["name"] for one in found["butlers"] if one["status"] == "down"} == DOWN.keys()
 
 
+@pytest.mark.contract("P6", "L52")
+async def test_low_trust_of_one_butler_comes_behind_what_another_knows(far, near):
+    word = f"w{uuid.uuid4().hex[:8]}"
+    async with calling(far, "plants", "garden") as gardener:
+        await gardener.post("/facts", {"subject": word, "predicate": "is", "content": "far away"})
+    _, token = token_store(near.home).create("general", "household", low_trust=True)
+    async with calling(near, "household", token=token) as low:
+        for name in ("at home", "is at home"):
+            await low.post("/facts", {"subject": word, "predicate": name, "content": "at home"})
+    async with calling(near, "household") as caller:
+        params = {"query": f"{word} is at home", "mode": "semantic", "types": ["fact"], "limit": 2}
+        found = told(await caller.send("GET", "/api/memory/search", params=params))["items"]
+    assert [(one["butler"], one["trust"]) for one in found] == [("garden", 4), ("general", 0)]
+    assert found[0]["score"] < found[1]["score"]
+
+
 @pytest.mark.contract("P6", "P9")
 async def test_one_feed_of_all_butlers_newest_first(far, near):
     async with calling(near, "household") as caller, calling(far, "plants", "garden") as gardener:

@@ -30,6 +30,7 @@ drop function if exists query_terms(text, text[], bigint);
 drop function if exists document_frequency(text, text);
 drop function if exists similar_words(text, text);
 drop function if exists words_with_prefix(text, text, integer);
+drop function if exists last_position(text, uuid);
 
 -- renumbered --
 -- Give the index's rows of low trust negative numbers. Row-level security would hide them from an

@@ -133,12 +133,13 @@ create or replace view indexed_vectors with (security_invoker = true) as
 grant select on indexed_vectors to butlers_runtime;
 
 -- last_position --
--- The last position taken in a session; null without a session.
-create or replace function last_position(tenant text, session uuid) returns integer
+-- The last position taken in a session, by low trust or by others; null without a session.
+create or replace function last_position(tenant text, session uuid, low boolean default false)
+returns integer
 language sql stable
 begin atomic
   select case when session is not null then coalesce(max(place), 0) end
-  from index_memories where tenant_id = tenant and session_id = session;
+  from index_memories where tenant_id = tenant and session_id = session and (doc < 0) = low;
 end;
 
 -- add_words --
@@ -219,7 +220,7 @@ language plpgsql {by_index} as $$
       overriding system value
       select m.tenant_id, number, m.memory_type, m.memory_id, m.shown, m.scope, m.confidence, m.decay_rate,
         m.confirmed_at, m.expires_at, m.created_at, m.said_at, m.session_id,
-        coalesce(m.place, last_position(tenant, m.session_id) + 1), m.author, m.entity_id,
+        coalesce(m.place, last_position(tenant, m.session_id, is_low) + 1), m.author, m.entity_id,
         word_count(words)
       from indexed_memories m
       where m.tenant_id = tenant and m.memory_type = kind and m.memory_id = memory;

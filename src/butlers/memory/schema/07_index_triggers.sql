@@ -23,7 +23,9 @@ create or replace function index_changed() returns trigger language plpgsql as $
       if present.place is null and present.session_id is not distinct from was.session_id then
         present.place := was.place;
       elsif present.place is null then
-        present.place := last_position(present.tenant_id, present.session_id) + 1;
+        present.place := last_position(
+          present.tenant_id, present.session_id, was.doc < 0
+        ) + 1;
       end if;
       update index_memories i
       set shown = present.shown, scope = present.scope, confidence = present.confidence,
