@@ -12,12 +12,12 @@ from butlers.interfaces.http.butlers import ButlerOverview, get_overview
 from butlers.interfaces.http.fanout import Fleet, FleetQuery, Reply, Result
 from butlers.interfaces.http.jobs import Jobs
 from butlers.kernel.ranking import best_first
-from butlers.memory.model import SearchMode, Trust
+from butlers.memory.model import SearchMode
 from butlers.memory.operations import input_fields, listing, retrieval
 from butlers.memory.operations.listing import Many
 from butlers.memory.operations.page_results import Activity, FoundAll
 from butlers.memory.operations.results import Happened, RememberedMemory
-from butlers.memory.policy.trust import apart, joined_results
+from butlers.memory.policy.trust import apart, joined_results, shown_trust
 from butlers.operation import Input, Output
 
 router = APIRouter(tags=["fleet"])
@@ -145,7 +145,7 @@ async def search(
         for row in (reply.result.items if reply.result else ())
     ]
     results.sort(key=_best_first)
-    others, low = apart(results, lambda row: row.get("trust", Trust.STATED))
+    others, low = apart(results, shown_trust)
     items = joined_results(others, low, len(low), asked.limit)
     return {"items": items, "butlers": [status_of(reply) for reply in replies]}
 

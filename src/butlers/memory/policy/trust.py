@@ -40,6 +40,11 @@ def apart(memories: Iterable[T], trust: Callable[[T], int]) -> tuple[list[T], li
     return parts
 
 
+def shown_trust(result: Row) -> Trust:
+    """Return what a result tells of trust, which may be only that it is low."""
+    return Trust.LOW if _WORDS[Trust.LOW] in (result.get("less_trusted") or "") else Trust.STATED
+
+
 def low_trust_room(others: int, limit: int) -> int:
     """Return how many memories of low trust may be told behind so many others within a limit."""
     share = LOW_TRUST_SHARE / (1 - LOW_TRUST_SHARE)
