@@ -26,8 +26,10 @@ from butlers.memory.policy.inputs import MAX_TAGS
 from butlers.memory.policy.spoken_window import TIME_CUE, dated
 from butlers.memory.policy.validity import OPEN, ExistingFact, Placement, Window
 from butlers.memory.records import INPUT
-from butlers.memory.store import facts, links
+from butlers.memory.store import episodes, facts, links
 from butlers.memory.store.facts import FactKey
+
+_CIRCUMSTANCES = ("session_id", "place", "author", "said_at")
 
 
 def window_of(row: Row | NewFact) -> Window:
@@ -50,6 +52,14 @@ async def with_window(tx: Transaction, new: NewFact, now: datetime) -> NewFact:
         return dated_fact
     current = await facts.get_active(tx, at=now, **asdict(FactKey.of(new)))
     return dated_fact if current else new
+
+
+async def with_circumstances(tx: Transaction, new: NewFact) -> NewFact:
+    """Add where, when and by whom the source episode was said, if there is exactly one."""
+    if new.source_episode_id is None:
+        return new
+    source = await episodes.get_source(tx, id=new.source_episode_id) or {}
+    return replace(new, **{name: source[name] for name in _CIRCUMSTANCES if name in source})
 
 
 async def find_placement(

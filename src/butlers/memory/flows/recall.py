@@ -1,6 +1,5 @@
 """Search memories by meaning, by words or by both, and recall what answers a question."""
 
-import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -20,6 +19,7 @@ from butlers.memory.policy import inputs, ranker
 from butlers.memory.policy.excerpt import covered_by_pieces
 from butlers.memory.policy.maturity import shown_reason
 from butlers.memory.policy.ranker import Ranked, ScoreParts, score_parts
+from butlers.memory.policy.search_scores import by_meaning, by_words, fused_scores
 from butlers.memory.policy.trust import (
     demote_doubted,
     is_demoted,
@@ -130,9 +130,9 @@ async def search_memories(
     async def found_in(columns: CandidateColumns) -> list[dict[str, Any]]:
         if mode is SearchMode.HYBRID:
             ranked = await choose(columns, limit, rows, choice)
-            scores = {one.ref: _fused_scores(one) for one in ranked if one.ref in rows.loaded}
+            scores = {one.ref: fused_scores(one) for one in ranked if one.ref in rows.loaded}
         else:
-            scored = _by_meaning(columns) if mode is SearchMode.SEMANTIC else _by_words(columns)
+            scored = by_meaning(columns) if mode is SearchMode.SEMANTIC else by_words(columns)
             scores = {ref: one for ref, one in scored.items() if one["relevance"] >= min_relevance}
         loaded = await rows.load(list(scores), limit)
         ordered = demote_doubted(order_facts_by_trust(list(loaded), loaded), loaded)[:limit]
@@ -292,42 +292,3 @@ async def _harm(memory: Memory, row: Row, lineage: Lineage) -> dict[str, Any]:
     async with memory.transaction(lineage) as tx:
         reports = await rules.find_harmful_applications(tx, rule_id=row["id"], limit=MAX_HARM)
     return {"harm": [{**report, "reason": shown_reason(report["reason"])} for report in reports]}
-
-
-def _fused_scores(one: Ranked) -> dict[str, Any]:
-    near, words = map(float, (one.columns.similarities[one.number], one.columns.ranks[one.number]))
-    return {
-        "rrf_score": one.rrf_score,
-        "semantic_rank": one.semantic_rank,
-        "keyword_rank": one.keyword_rank,
-        "relevance": one.relevance,
-        **({} if math.isnan(near) else {"similarity": near}),
-        **({"rank": words} if words > 0 else {}),
-        "signals": one.signals,
-    }
-
-
-def _by_meaning(columns: CandidateColumns) -> dict[MemoryRef, dict[str, Any]]:
-    """Return the scores of candidates in the order of their similarity."""
-    near = columns.similarities.tolist()
-    return {
-        ref: {"similarity": near[n], "relevance": max(near[n], 0.0)}
-        for n, ref in _in_order(columns, columns.near_places)
-    }
-
-
-def _by_words(columns: CandidateColumns) -> dict[MemoryRef, dict[str, Any]]:
-    """Return the scores of candidates in the order of their rank; 1 is every word in full."""
-    highest, ranks = ranker.highest_rank(columns.header), columns.ranks.tolist()
-    return {
-        ref: {"rank": ranks[n], "relevance": min(ranks[n] / highest, 1.0)}
-        for n, ref in _in_order(columns, columns.word_places)
-    }
-
-
-def _in_order(
-    columns: CandidateColumns, places: Sequence[int | None]
-) -> list[tuple[int, MemoryRef]]:
-    """Return the number and the memory of each candidate that has a place, by it."""
-    numbers = sorted((place, n) for n, place in enumerate(places) if place is not None)
-    return [(n, MemoryRef(MemoryType(columns.kinds[n]), columns.ids[n])) for _, n in numbers]

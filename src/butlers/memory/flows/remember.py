@@ -34,6 +34,7 @@ from butlers.memory.flows.results import (
     StoredRule,
     known_fact,
     known_row,
+    waits_for,
 )
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
@@ -50,10 +51,10 @@ from butlers.memory.model import (
     Provenance,
     Trust,
 )
-from butlers.memory.policy import confidence, trust
+from butlers.memory.policy import trust
+from butlers.memory.policy.confidence import LOW_TRUST_DAYS, RULE_CONFIDENCE, decay_rate
 from butlers.memory.policy.inputs import checked_new, masked_between
 from butlers.memory.policy.scopes import of_source
-from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.policy.validity import Placement
 from butlers.memory.records import INPUT
 from butlers.memory.store import episodes, facts, rules
@@ -92,7 +93,7 @@ async def insert_episode(
     days = limits.PIECE_DAYS if new.piece else work.settings.episodes.default_ttl_days
     provenance = trust.provenance(new, work.lineage)
     if provenance.trust is Trust.LOW:
-        days = min(days, confidence.LOW_TRUST_DAYS)
+        days = min(days, LOW_TRUST_DAYS)
     expires_at = now + timedelta(days=days)
     row = _row(episode_id, new, embedding, now, provenance)
     if await episodes.insert(work.tx, expires_at=expires_at, **row) is None:
@@ -101,7 +102,7 @@ async def insert_episode(
     kind = {"piece": new.piece, "to": "consolidated"} if new.piece else {"to": "pending"}
     payload = {**kind, "butler": new.butler, "importance": new.importance}
     payload |= _provenance_payload(new, provenance)
-    return StoredEpisode(episode_id, expires_at, _waits(provenance.quarantined)), payload
+    return StoredEpisode(episode_id, expires_at, waits_for(provenance.quarantined)), payload
 
 
 async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFact:
@@ -154,19 +155,17 @@ async def _store_linked(
 async def _restate(
     work: UnitOfWork, new: NewFact, embedding: Embedding, provenance: Provenance, place: Placement
 ) -> StoredFact:
-    """Store what the current fact says already: supersede it and inherit, or only confirm it."""
+    """Supersede a fact that says the same and inherit, or only confirm it; low trust prolongs none."""
     [before] = await facts.find(work.tx, ids=[place.same], now=work.now)
     may_confirm = work.settings.facts.same_again == "confirm" and before["trust"] > Trust.LOW
     if may_confirm and only_confirms(new, before, place):
         sources = [new.source_episode_id] if new.source_episode_id else []
         await confirm_by(work, MemoryRef(MemoryType.FACT, before["id"]), sources)
         return StoredFact(before["id"], None, confirmed=True)
-    # Said again by low trust, it lives no longer than before.
     is_low = provenance.trust is Trust.LOW
-    confirmed_at = before["last_confirmed_at"] if is_low else work.now
-    merged = merged_with(new, before)
-    stored = await insert_fact(work, merged, embedding, provenance, place, confirmed_at)
-    await inherit_history(work, before, stored.id, confirmed_at)
+    at = before["last_confirmed_at"] if is_low else work.now
+    stored = await insert_fact(work, merged_with(new, before), embedding, provenance, place, at)
+    await inherit_history(work, before, stored.id, at)
     return replace(stored, confirmed=not is_low)
 
 
@@ -186,8 +185,7 @@ async def insert_fact(
     if place.changes:
         await close_overlapping(work.tx, place)
     row = _row(fact_id, new, embedding, now, provenance)
-    rate = confidence.decay_rate(confidence.DECAY_RATES[new.permanence], provenance.trust)
-    more = {"supersedes_id": replaced, "decay_rate": rate}
+    more = {"supersedes_id": replaced, "decay_rate": decay_rate(new.permanence, provenance.trust)}
     await facts.insert(work.tx, confirmed_at=confirmed_at or now, **more, **row)
     await work.record(_fact_created(fact_id, new, place, provenance), now)
     if place.changes:
@@ -195,7 +193,7 @@ async def insert_fact(
     if new.depends_on:
         await linkage.depend_in(work, MemoryRef(MemoryType.FACT, fact_id), new.depends_on)
     if provenance.quarantined:
-        return StoredFact(fact_id, replaced, _waits(provenance.quarantined), **shown)
+        return StoredFact(fact_id, replaced, waits_for(provenance.quarantined), **shown)
     conflicts = () if place.is_first else await detect_conflicts(work, fact_id, new)
     return StoredFact(fact_id, replaced, conflicts=conflicts, **shown)
 
@@ -215,14 +213,13 @@ async def store_rule_in(work: UnitOfWork, new: NewRule, embedding: Embedding) ->
         new, source = await _with_source(work.tx, new, new.source_episode_id)
     provenance = trust.provenance(new, work.lineage, source)
     now, rule_id = work.now, work.memory.new_id()
-    rate = confidence.decay_rate(confidence.RULE_DECAY_RATE, provenance.trust)
-    decay = {"confidence": confidence.RULE_CONFIDENCE, "decay_rate": rate}
+    decay = {"confidence": RULE_CONFIDENCE, "decay_rate": decay_rate(None, provenance.trust)}
     if not await rules.insert(work.tx, **decay, **_row(rule_id, new, embedding, now, provenance)):
         return StoredRule((await known_row(work.tx, new))["id"])
     payload = {"to": "candidate", "scope": new.scope, **_provenance_payload(new, provenance)}
     await work.record(Event(EventType.RULE_CREATED, rule_id, payload), now)
     await linkage.depend_in(work, MemoryRef(MemoryType.RULE, rule_id), new.depends_on)
-    return StoredRule(rule_id, _waits(provenance.quarantined))
+    return StoredRule(rule_id, waits_for(provenance.quarantined))
 
 
 async def store_in(work: UnitOfWork, new: New, embedding: Embedding) -> Stored:
@@ -286,12 +283,6 @@ def _provenance_payload(new: New, provenance: Provenance) -> dict[str, Any]:
     if provenance.trust < Trust.STATED:
         payload |= {"origin": provenance.origin, "trust": provenance.trust}
     return payload | ({"quarantined": provenance.quarantined} if provenance.quarantined else {})
-
-
-def _waits(reason: str | None) -> str | None:
-    """Say what a quarantined memory waits for; None for one that is not."""
-    instead = "; how to behave is stored as a rule" if reason == DEMAND else ""
-    return f"a person's yes, in quarantine: {reason}{instead}" if reason else None
 
 
 def _fact_created(fact_id: UUID, new: NewFact, place: Placement, provenance: Provenance) -> Event:

@@ -26,8 +26,9 @@ DECAY_RATES = {
 _CURVE_POINTS = 25
 
 
-def decay_rate(usual: float, trust: Trust) -> float:
-    """Return how a memory decays: what has low trust expires whatever it is."""
+def decay_rate(permanence: Permanence | None, trust: Trust) -> float:
+    """Return how a fact decays, or a rule, which has no permanence: low trust always expires."""
+    usual = DECAY_RATES[permanence] if permanence else RULE_DECAY_RATE
     return max(usual, LOW_TRUST_DECAY_RATE) if trust is Trust.LOW else usual
 
 

@@ -9,7 +9,8 @@ from butlers.memory.model import Lineage, New, Origin, Permanence, Provenance, T
 LESS_TRUSTED = "it is less trusted than what it is about"
 UNSEEN = "a small model is not shown what it would replace"
 DRAWN_FROM_HELD = "drawn from an episode in quarantine"
-_WORDS = {Trust.LOW: "low trust", Trust.STATED: ""}
+_LOW_WORDS = "low trust"
+_WORDS = {Trust.LOW: _LOW_WORDS, Trust.STATED: ""}
 _OWN_MARKS = "marked by its own author alone"
 _SAID = " (said "
 _MAX_EXCERPT = 200
@@ -42,7 +43,7 @@ def apart(memories: Iterable[T], trust: Callable[[T], int]) -> tuple[list[T], li
 
 def shown_trust(result: Row) -> Trust:
     """Return what a result tells of trust, which may be only that it is low."""
-    return Trust.LOW if _WORDS[Trust.LOW] in (result.get("less_trusted") or "") else Trust.STATED
+    return Trust.LOW if _LOW_WORDS in (result.get("less_trusted") or "") else Trust.STATED
 
 
 def low_trust_room(others: int, limit: int) -> int:

@@ -16,7 +16,12 @@ from butlers.memory.flows.conflict_detection import embed_predicates
 from butlers.memory.flows.consolidation.lease import TAKEN_OVER, Claimed, give_back_in
 from butlers.memory.flows.consolidation.report import ActionEffect, Applied
 from butlers.memory.flows.entity_linking import hold_all
-from butlers.memory.flows.fact_windows import confirm_by, find_placement, with_window
+from butlers.memory.flows.fact_windows import (
+    confirm_by,
+    find_placement,
+    with_circumstances,
+    with_window,
+)
 from butlers.memory.flows.links import derive_in
 from butlers.memory.flows.proposals import proposal_of, propose_in
 from butlers.memory.flows.remember import store_fact_in, store_rule_in
@@ -41,13 +46,12 @@ from butlers.memory.policy.consolidation_plan import (
     StoreRule,
 )
 from butlers.memory.policy.trust import LESS_TRUSTED, UNSEEN, why_not_replaced
-from butlers.memory.store import consolidation, episodes, facts, rules
+from butlers.memory.store import consolidation, facts, rules
 from butlers.memory.store.consolidation import Lease
 from butlers.memory.store.events import Transition
 from butlers.memory.store.facts import FactKey
 
 _log = structlog.get_logger(__name__)
-_CIRCUMSTANCES = ("session_id", "place", "author", "said_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +166,7 @@ async def _do(work: _ApplyContext, action: Action, embedding: Embedding | None) 
 async def _store_fact(work: _ApplyContext, action: StoreFact, embedding: Embedding) -> ActionEffect:
     """Store a fact, or confirm one that says the same."""
     now = work.now
-    new = await with_window(work.tx, await _with_circumstances(work.tx, action.new), now)
+    new = await with_window(work.tx, await with_circumstances(work.tx, action.new), now)
     holder = await facts.get_active(work.tx, at=now, **asdict(FactKey.of(new)))
     place = await find_placement(work.tx, new, now)
     changed = [change.of.id for change in place.changes]
@@ -213,14 +217,6 @@ async def _propose(
     return ActionEffect.PROPOSED if made else ActionEffect.UNCHANGED
 
 
-async def _with_circumstances(tx: Transaction, new: NewFact) -> NewFact:
-    """Add where, when and by whom the source episode was said, if there is exactly one."""
-    if new.source_episode_id is None:
-        return new
-    source = await episodes.get_source(tx, id=new.source_episode_id) or {}
-    return replace(new, **{name: source[name] for name in _CIRCUMSTANCES if name in source})
-
-
 def _check_replaceable(
     work: _ApplyContext, action: StoreFact, holder: Row | None, overlapping: Sequence[Row]
 ) -> None:
@@ -233,10 +229,9 @@ def _check_replaceable(
 
 def _unseen(work: _ApplyContext, action: StoreFact, overlapping: Sequence[Row]) -> UUID | None:
     """Return a current fact that says something else and that the model has not seen."""
-    current = (row for row in overlapping if row["validity"] == Validity.ACTIVE)
     # What has low trust is not shown to the model, and gives way.
-    known = (row for row in current if row["trust"] > Trust.LOW)
-    hidden = (row for row in known if row["id"] not in work.touchable)
+    current = (row for row in overlapping if row["validity"] == Validity.ACTIVE and row["trust"])
+    hidden = (row for row in current if row["id"] not in work.touchable)
     new = action.new.content
     return next((row["id"] for row in hidden if not says_the_same(row["content"], new)), None)
 
@@ -273,11 +268,9 @@ async def _confirm(work: _ApplyContext, ref: MemoryRef, cited: tuple[UUID, ...])
         work.tx, memory_type=ref.type, memory_id=ref.id, episode_ids=cited
     )
     new = [id for id in cited if id not in {row["episode_id"] for row in known}]
-    if not new:
-        return ActionEffect.UNCHANGED
     # The episode confirms it, by its words; the model only pointed at it.
     lesser = await is_more_trusted(work.tx, ref, least := work.least(new))
-    if least is Trust.LOW and not lesser:
+    if not new or (least is Trust.LOW and not lesser):
         return ActionEffect.UNCHANGED
     if reason := _why_review(work) or (LESS_TRUSTED if lesser else None):
         return await _propose(work, ConfirmMemory("", ref, tuple(new)), reason, ref.id)
