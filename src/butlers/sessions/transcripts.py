@@ -32,8 +32,8 @@ _BLOCK = re.compile(
 )
 # A line of such a block, by itself.
 _MEMORY_LINE = re.compile(
-    r"^- (?:\[[^\n]*\] \[[^\n]*\]: [^\n]* \(confidence: [\d.]+(?:, \w+)?\)"
-    r"|[^\n]* \(maturity: [^\n]*effectiveness: [\d.]+(?:, \w+)?\))[ \t]*(?:\n|\Z)",
+    r"^- (?:\[[^\n]*\] \[[^\n]*\]: [^\n]* \(confidence: [\d.]+(?:, [^()\n]*)?\)"
+    r"|[^\n]* \(maturity: [^\n]*effectiveness: [\d.]+(?:, [^()\n]*)?\))[ \t]*(?:\n|\Z)",
     re.MULTILINE,
 )
 # Messages of the programs in the user's name.

@@ -158,6 +158,7 @@ async def _restate(
         sources = [new.source_episode_id] if new.source_episode_id else []
         await confirm_by(work, MemoryRef(MemoryType.FACT, before["id"]), sources)
         return StoredFact(before["id"], None, confirmed=True)
+    provenance = trust.restating(provenance, before)
     stored = await insert_fact(work, merged_with(new, before), embedding, provenance, place)
     await inherit_history(work, before, stored.id)
     return replace(stored, confirmed=True)
@@ -276,7 +277,8 @@ def _provenance_payload(new: New, provenance: Provenance) -> dict[str, Any]:
         }
     if provenance.trust < Trust.STATED:
         payload |= {"origin": provenance.origin, "trust": provenance.trust}
-    return payload | ({"quarantined": provenance.quarantined} if provenance.quarantined else {})
+    more = {name: getattr(provenance, name) for name in ("agent", "accepted_by", "quarantined")}
+    return payload | {name: value for name, value in more.items() if value}
 
 
 def _waits(reason: str | None) -> str | None:

@@ -68,7 +68,7 @@ select consolidation_status as state, expires_at from revived where id = :id
 -- find_recent --
 -- The newest active whole episodes of some scopes that are not outdated; of a time, those known then.
 with newest as materialized (
-  select id, content, importance, created_at, said_at, author, origin, trust
+  select id, content, importance, created_at, said_at, author, origin, trust, agent, accepted_by
   from episodes
   where tenant_id = :tenant_id and piece is null and is_named_scope(butler, :scope)
     and quarantined is null
@@ -78,7 +78,7 @@ with newest as materialized (
   order by created_at desc, id
   limit 4 * :limit::integer
 )
-select id, content, importance, created_at, said_at, author, origin, trust
+select id, content, importance, created_at, said_at, author, origin, trust, agent, accepted_by
 from newest
 where outdated_by(:tenant_id, id, :now, :as_of, :known_at) is null
 order by created_at desc, id
@@ -107,7 +107,7 @@ limit 1
 
 -- find_latest_pieces --
 -- The latest pieces of sessions in some scopes, the last first.
-select id, piece, content, said_at, created_at, author, origin, trust,
+select id, piece, content, said_at, created_at, author, origin, trust, agent, accepted_by,
   metadata ->> 'session' as session
 from episodes
 where tenant_id = :tenant_id and piece is not null and is_named_scope(butler, :scope)
