@@ -53,7 +53,6 @@ from butlers.memory.model import (
 from butlers.memory.policy import confidence, trust
 from butlers.memory.policy.inputs import checked_new, masked_between
 from butlers.memory.policy.scopes import of_source
-from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.policy.validity import Placement
 from butlers.memory.records import INPUT
 from butlers.memory.store import episodes, facts, rules
@@ -283,8 +282,7 @@ def _provenance_payload(new: New, provenance: Provenance) -> dict[str, Any]:
 
 def _waits(reason: str | None) -> str | None:
     """Say what a quarantined memory waits for; None for one that is not."""
-    instead = "; how to behave is stored as a rule" if reason == DEMAND else ""
-    return f"a person's yes, in quarantine: {reason}{instead}" if reason else None
+    return f"a person's yes, in quarantine: {reason}" if reason else None
 
 
 def _fact_created(fact_id: UUID, new: NewFact, place: Placement, provenance: Provenance) -> Event:

@@ -11,6 +11,7 @@ from butlers.memory.model import Lineage, New, Origin, Permanence, PieceKind, Pr
 LESS_TRUSTED = "it is less trusted than what it is about"
 UNSEEN = "a small model is not shown what it would replace"
 DRAWN_FROM_HELD = "drawn from an episode in quarantine"
+MAYBE_PASTED = "the user may have pasted it, and not said it"
 IMPORTED = "import"
 """The agent of what was imported."""
 _MARKS = {
@@ -93,6 +94,8 @@ def is_from_person(row: Row) -> bool:
 
 def source_mark(row: Row) -> str:
     """Name the source of a memory; "" for what a person typed, accepted or confirmed."""
+    if row.get("piece") and (row.get("metadata") or {}).get("unsure"):
+        return "typed or pasted"
     if is_from_person(row):
         return ""
     origin, trust, agent = Origin(row["origin"]), row["trust"], row.get("agent")

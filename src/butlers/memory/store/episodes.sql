@@ -108,6 +108,7 @@ limit 1
 -- find_latest_pieces --
 -- The latest pieces of sessions in some scopes, the last first.
 select id, piece, content, said_at, created_at, author, origin, trust, agent, accepted_by,
+  metadata,
   metadata ->> 'session' as session
 from episodes
 where tenant_id = :tenant_id and piece is not null and is_named_scope(butler, :scope)
