@@ -18,7 +18,8 @@ _FACT = re.compile(
     r"^- \[(?P<subject>.*?)\] \[.*?\]: (?P<content>.*?)(?: \(confidence: [\d.]+(?:, [^()]*)?\))?$"
 )
 _LINE = re.compile(
-    r"^- (?:\d{4}-\d\d-\d\d(?:, [^:(]*)?(?: \([^()]*\))?: )?(?P<content>.*?)…?(?: \(maturity: .*\))?$"
+    r"^- (?:\d{4}-\d\d-\d\d(?:, [^:(]*)?(?: \([^()]*\))?: )?"
+    r"(?P<content>.*?)…?(?: \(maturity: .*\))?$"
 )
 
 

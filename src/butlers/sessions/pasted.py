@@ -28,9 +28,11 @@ PASTED_NOTE = re.compile(r"\[(?:a line|\d+ lines) pasted\]")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _COLON = re.compile(r"[:：](?=[\s\"“„«「『])|：")
 _QUOTED = re.compile(r"\"[^\"]{20,}\"|“[^”]{8,}”|„[^“”]{8,}[“”]|«[^»]{8,}»|「[^」]{8,}」")
+_BRACKETED = re.compile(r"\[[^\]\n]{0,60}\]")
 _CLAUSE = re.compile(r".*[.!?。！？](?:\s|$)", re.DOTALL)
 RECORDED = -1
 """The paragraph of what a record says was pasted."""
+_SHORTEST = 12
 _MOST_LINES, _BLOCK, _MOST_CHARACTERS, _FEW_SENTENCES = 2, 1_500, 400, 2
 
 
@@ -60,10 +62,16 @@ def is_risky(text: str) -> bool:
 
 def mark_pasted(text: str, pasted: Iterable[str]) -> str:
     """Put what a record says was pasted between its marks, and take placeholders out."""
-    for block in sorted(filter(None, map(str.strip, pasted)), key=len, reverse=True):
-        inner = block.replace(OPENS, "").replace(CLOSES, "")
-        text = text.replace(block, f"\n{OPENS}\n{inner}\n{CLOSES}\n")
+    blocks = {block for block in map(str.strip, pasted) if len(block) >= _SHORTEST} if text else ()
+    known = sorted((block for block in blocks if block in text), key=len, reverse=True)
+    if known:
+        # At once: what is pasted inside another paste must not end that one.
+        text = re.sub("|".join(map(re.escape, known)), _marked, text)
     return _MARKER.sub("", text).strip()
+
+
+def _marked(block: re.Match[str]) -> str:
+    return f"\n{OPENS}\n{block[0].replace(OPENS, '').replace(CLOSES, '')}\n{CLOSES}\n"
 
 
 def named(text: str) -> str:
@@ -91,7 +99,7 @@ def segments(text: str) -> list[Segment]:
 
 
 def _by_form(text: str) -> Iterator[Segment]:
-    is_brought, is_announced, speakers = False, False, _speakers(text)
+    is_brought, is_announced, speakers, first = False, False, _speakers(text), 0
     paragraphs = _PARAGRAPH.split(_MARKER.sub("", text))
     for number, paragraph in enumerate(paragraphs):
         lines = [line for line in paragraph.split("\n") if line.strip()]
@@ -99,15 +107,16 @@ def _by_form(text: str) -> Iterator[Segment]:
         is_last = 0 < number == len(paragraphs) - 1
         is_brought &= not is_last or any(map(_TABLES["document"].match, lines[:1]))
         for line in lines:
-            # A block of code or a log that was announced ends where it ends.
-            is_brought &= not (is_announced and PASTED_NOTE.fullmatch(line.strip()))
+            if PASTED_NOTE.fullmatch(line.strip()):
+                # What was announced ends with it, and the user begins anew.
+                is_brought, first = is_brought and not is_announced, number + 1
             end = 0 if is_brought or _is_line_of_others(line, speakers) else _typed_until(line)
             is_announced = _announces(line[:end], line[end:])
             if end:
-                yield Segment(line[:end], number, is_typed=True)
+                yield Segment(line[:end], max(0, number - first), is_typed=True)
             if line[end:].strip():
                 is_brought |= not _is_line_of_others(line, speakers)
-                yield Segment(line[end:], number, is_typed=False)
+                yield Segment(line[end:], max(0, number - first), is_typed=False)
             is_brought |= is_announced
 
 
@@ -175,7 +184,8 @@ def _asks(sentence: str) -> bool:
 
 def _is_of_others(sentence: str) -> bool:
     """Whether a sentence quotes or reports somebody, or is announced by something unknown."""
-    before = next(iter(_COLON.split(sentence, maxsplit=1)))
+    sentence = _BRACKETED.sub("", sentence)
+    before = _COLON.split(sentence, maxsplit=1)[0]
     is_own = before == sentence or asks_to_remember(f"{before}:") or (
         _TABLES["own"].search(before) and not _TABLES["texts"].search(before)
     )  # fmt: skip

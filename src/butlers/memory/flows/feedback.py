@@ -118,9 +118,7 @@ async def confirm_memory(
 async def confirm_in(work: UnitOfWork, ref: MemoryRef, episode_ids: Sequence[UUID] = ()) -> bool:
     """Confirm a fact or rule and record that; false when there is no current one."""
     now, by = work.now, work.lineage.actor if work.lineage.origin.is_person else None
-    before: Row | None = await STORES[ref.type].confirm(
-        work.tx, id=ref.id, now=now, accepted_by=by
-    )
+    before: Row | None = await STORES[ref.type].confirm(work.tx, id=ref.id, now=now, accepted_by=by)
     if before is None:
         return False
     if ref.type is MemoryType.RULE and by is not None:

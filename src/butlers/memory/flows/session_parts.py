@@ -81,9 +81,9 @@ async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | N
     A candidate is left out where a fact or rule says the same. It supersedes a fact of its key
     only if that came from an earlier statement and this gives it another value; else it is stored
     beside it. A piece is stored once, in whichever session it comes again; a decision may make
-    earlier ones past. What may not be the user's word, or stands in a quarantined part, is proposed;
-    what is suspicious itself is quarantined. Locks the session, the butler's candidates and the scope's decisions. Events
-    have the session's key as their request id.
+    earlier ones past. What may not be the user's word, or stands in a quarantined part, is
+    proposed; what is suspicious itself is quarantined. Locks the session, the butler's candidates
+    and the scope's decisions. Events have the session's key as their request id.
     """
     episode = checked_new(replace(new.episode, place=new.place), memory.settings)
     candidates, waiting = _divided(memory, new, episode)

@@ -14,7 +14,7 @@ DRAWN_FROM_HELD = "drawn from an episode in quarantine"
 MAYBE_PASTED = "the user may have pasted it, and not said it"
 IMPORTED = "import"
 """The agent of what was imported."""
-_MARKS = {
+_MARKS: dict[Any, str] = {
     Origin.INFERRED: "inferred",
     Origin.DOCUMENT: "from a page",
     Origin.TOOL: "from a tool",
