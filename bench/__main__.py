@@ -19,6 +19,7 @@ BENCHES = {
     "decisions": "bench.decisions",
     "clashes": "bench.clashes",
     "truth": "bench.truth",
+    "authority": "bench.authority",
     "rivals": "bench.rivals",
     "scaling": "bench.scaling",
 }

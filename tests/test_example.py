@@ -54,7 +54,9 @@ def test_the_documented_python_runs(tmp_path: Path) -> None:
         script.write_text(f"import os\nos.environ['BUTLERS_HOME'] = {str(home.root)!r}\n{code}")
         result = run(script)
     assert "fact: peanuts; carries an EpiPen" in result.splitlines()[0]
-    assert "- [Ann] [allergy]: peanuts; carries an EpiPen (confidence: 1.00)" in result
+    assert (
+        "- [Ann] [allergy]: peanuts; carries an EpiPen (confidence: 1.00, via an agent)" in result
+    )
     assert "fact_created by python\nfact_superseded by python\n" in result
     assert result.endswith("replaced: ['nuts']\n")
 

@@ -47,12 +47,17 @@ _COUNTS = {
 }
 _SWEPT = {"effective_confidence": "its remaining confidence, if the decay sweep did it"}
 _FADED = "its remaining confidence"
-_CITED = {"episodes": "the episodes that say so, if consolidation confirmed it"}
+_CITED = {
+    "episodes": "the episodes that say so, if consolidation confirmed it",
+    "accepted_by": "the person who confirmed it",
+}
+_RELEASED = {"accepted_by": "the person"}
 _CONFIRMED = {"last_confirmed_at": "`{from, to}`, instants"}
 _STATE = "`active` or `fading`"
 _DOUBTED = {
     "origin": "who said it, unless it was stated",
     "trust": "its trust, unless it was stated",
+    "agent": "the agent that stored it, if known",
     "quarantined": "why it is in quarantine",
 }
 _LINK = {
@@ -90,7 +95,8 @@ EVENTS: Mapping[EventType, Meaning] = {
         },
     ),
     EventType.EPISODE_ACCEPTED: Meaning(
-        "A person released an episode from quarantine.", _moved("`quarantined`", "`pending`")
+        "A person released an episode from quarantine.",
+        {**_moved("`quarantined`", "`pending`"), **_RELEASED},
     ),
     EventType.EPISODE_OUTDATED: Meaning(
         "A later decision, or a person, made a decision past.",
@@ -170,6 +176,7 @@ EVENTS: Mapping[EventType, Meaning] = {
         {
             "entity_id": "the entity it is about",
             **_DOUBTED,
+            "accepted_by": "the person who said or accepted what it repeats",
             "valid_from": "from when it is true",
             "valid_to": "until when it is true",
             "copy_of": "the fact it was split from, for another validity window",
@@ -215,7 +222,9 @@ EVENTS: Mapping[EventType, Meaning] = {
         _SWEPT,
     ),
     EventType.FACT_ACCEPTED: Meaning(
-        "A person released a fact from quarantine.", _moved("`quarantined`", "`active`"), _WINDOW
+        "A person released a fact from quarantine.",
+        {**_moved("`quarantined`", "`active`"), **_RELEASED},
+        _WINDOW,
     ),
     EventType.FACT_UNCONFIRMED: Meaning("Confirmations of a fact were undone.", _UNCONFIRMED),
     EventType.FACT_ANCHORED: Meaning(
@@ -265,7 +274,8 @@ EVENTS: Mapping[EventType, Meaning] = {
     ),
     EventType.RULE_UNCONFIRMED: Meaning("Confirmations of a rule were undone.", _UNCONFIRMED),
     EventType.RULE_ACCEPTED: Meaning(
-        "A person released a rule from quarantine.", _moved("`quarantined`", "`candidate`")
+        "A person released a rule from quarantine.",
+        {**_moved("`quarantined`", "`candidate`"), **_RELEASED},
     ),
     EventType.RULE_PROMOTED: Meaning(
         "Helpful marks raised the maturity of a rule.",

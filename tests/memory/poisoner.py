@@ -125,9 +125,9 @@ class Victim:
 
 
 def _is_marked(line: str) -> bool:
-    """Whether a line says that it comes from somewhere less trusted."""
+    """Whether a line names a source: no person said what it says."""
     end = line.rstrip().rsplit("(", 1)[-1]
-    return any(word in end for word in ("inferred", "document", "tool", "low trust"))
+    return any(word in end for word in ("via ", "inferred", "from a ", "low trust"))
 
 
 async def _fact(victim: Victim, attack: Attack, by: Lineage) -> None:

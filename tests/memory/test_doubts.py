@@ -86,9 +86,11 @@ async def test_it_stands_behind_and_says_so(memory, lineage, dinner):
     built = await context.build_context(
         memory, context.ContextQuery("dinner for Ann", "general", 3000), lineage
     )
-    assert "[dinner shopping]: rice for Ann (confidence: 1.00, in doubt)" in built.text
-    assert "effectiveness: 0.00, in doubt)" in built.text
-    assert "tea with dinner (confidence: 1.00)" in built.text
+    assert (
+        "[dinner shopping]: rice for Ann (confidence: 1.00, via an agent, in doubt)" in built.text
+    )
+    assert "effectiveness: 0.00, via an agent, in doubt)" in built.text
+    assert "tea with dinner (confidence: 1.00, via an agent)" in built.text
     best = await recall.recall(memory, CandidateQuery("dinner for Ann"), 1, lineage)
     assert [one.ref for one in best] == [sure], "what is in doubt takes no place from what is not"
 

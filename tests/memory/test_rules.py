@@ -124,13 +124,13 @@ async def test_what_its_own_author_lifts_says_so_and_stands_behind_what_people_s
         await context.build_context(memory, context.ContextQuery("prefer", "general", 3000), AGENT)
     ).text
     assert block.index("Prefer Ann") < block.index("Prefer Mallory")
-    assert "effectiveness: 1.00, marked by its own author alone)" in block
+    assert "effectiveness: 1.00, via an agent, marked by its own author alone)" in block
     assert (await helped(memory, own, 1, OTHER))["own_marks"] is False
-    assert list(await recalled(memory, "prefer"))[0] == "Prefer Mallory"
+    assert list(await recalled(memory, "prefer"))[0] == "Prefer Ann, always"
     block = (
         await context.build_context(memory, context.ContextQuery("prefer", "general", 3000), AGENT)
     ).text
-    assert block.index("Prefer Mallory") < block.index("Prefer Ann")
+    assert block.index("Prefer Ann") < block.index("Prefer Mallory"), "no person stated it"
     assert "author alone" not in block
 
 

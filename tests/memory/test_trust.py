@@ -32,7 +32,7 @@ from butlers.memory.model import (
     Permanence,
     Trust,
 )
-from butlers.memory.policy.trust import ORIGIN_WORDS
+from butlers.memory.policy.trust import source_mark
 from butlers.memory.settings import MemoryModuleConfig, QuarantineConfig, RulesConfig
 from memory.consolidation_stories import active_facts, found, know, tell
 from memory.index import differences
@@ -78,14 +78,15 @@ async def test_trust_is_the_least_of_what_a_memory_comes_from(memory, owner):
         ("plays chess", "agent", 1),
         ("plays go", "agent", 0),
     ]
-    words = {ORIGIN_WORDS[row["origin"], row["trust"]] for row in await owner.fetch(
+    marks = {source_mark(row) for row in await owner.fetch(
         "select origin, trust from facts union select origin, trust from episodes"
     )}  # fmt: skip
-    assert words == {"inferred from tool", "tool", "low trust", ""}
+    assert marks == {"inferred, from a tool", "via an agent, from a tool", "from a tool",
+                     "via an agent, low trust", ""}  # fmt: skip
     block = await context.build_context(
         memory, context.ContextQuery("What does Ann play?", "general", 3000), AGENT
     )
-    assert "chess (confidence: 1.00, tool)" in block.text
+    assert "chess (confidence: 1.00, via an agent, from a tool)" in block.text
 
 
 @pytest.mark.contract("L37", "R02.3", "R05.1")
@@ -127,7 +128,7 @@ async def test_the_more_trusted_stands_first_on_one_key(memory):
         )
     ).text
     assert text.index("peanuts it is") < text.index("none for Ann")
-    assert "at all (confidence: 1.00, low trust)" in text
+    assert "at all (confidence: 1.00, via an agent, low trust)" in text
 
 
 @pytest.mark.contract("L37")

@@ -93,7 +93,7 @@ async def test_what_no_person_said_names_its_source(
 ) -> None:
     rule = NewRule("make deploy needs --force", origin=Origin.DOCUMENT)
     await store_rule(memory, rule, lineage)
-    assert ", document)" in (await tools.before_call("s", DEPLOY, CALLER)).text
+    assert ", from a page)" in (await tools.before_call("s", DEPLOY, CALLER)).text
 
 
 async def test_what_is_forgotten_or_quarantined_is_not_told(

@@ -63,6 +63,8 @@ class Caller:
     rights: Right = Right.OPERATE
     scopes: tuple[str, ...] = ()
     """The scopes it may write, and read besides global ones; empty for no limit."""
+    client: str = ""
+    """The name that its program gives itself, for display only."""
 
     def require_unlimited(self, what: str) -> None:
         """Raise Forbidden if the caller's token is limited to scopes."""

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from uuid import UUID
 
 import structlog
@@ -34,6 +35,7 @@ from butlers.sessions.spool_entries import (
     chunks,
     notes_since,
 )
+from butlers.sessions.transcripts import find_pasted
 from butlers.settings.sections import SessionsSection
 
 log = structlog.get_logger(__name__)
@@ -198,13 +200,18 @@ class SpoolWorker:
         project = place_name(str(arrival.told.get("cwd", "")), caller)
         entry = {**arrival.told, "session": arrival.session}
         reading = chunks(entry_lines(str(self._home.root), entry, str(transcript)))
+        pasted = await asyncio.to_thread(
+            find_pasted, Path(str(arrival.told.get("path", ""))), arrival.session
+        )
         was_uncut = self._read_sizes.get(arrival.key, 0) < 0
         stored, has_public = list[UUID](), False
         while (chunk := await asyncio.to_thread(next, reading, None)) is not None:
             about = {"project": project}
             if was_uncut:
                 await memory.remember_pieces(arrival.session, chunk, about, caller)
-            episode = await memory.remember_transcript(arrival.session, chunk, about, caller)
+            episode = await memory.remember_transcript(
+                arrival.session, chunk, about, caller, pasted
+            )
             stored, has_public = stored + ([episode] if episode else []), True
         self._read_sizes.pop(arrival.key, None)  # so that the newest is last
         self._read_sizes[arrival.key] = size

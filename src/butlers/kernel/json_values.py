@@ -21,7 +21,7 @@ _WITHHELD = frozenset({"embedding", "search_vector"})
 _INTERNAL = frozenset(
     {"tenant_id", "confidence", "decay_rate", "validity", "consolidated", "retry_count"}
     | {"last_error", "source_butler", "reference_count", "last_referenced_at", "signals"}
-    | {"origin", "trust", "stored_by", "quarantined", "confidence_floor"}
+    | {"origin", "trust", "stored_by", "quarantined", "confidence_floor", "agent", "accepted_by"}
 )
 _DIGITS = 4
 
@@ -87,6 +87,8 @@ def _brief_row(row: dict[str, Any], excerpt: int | None = None) -> dict[str, Any
             shown[key] = datetime.fromisoformat(value).replace(microsecond=0).isoformat()
     if shown.get("last_confirmed_at") == shown.get("created_at"):
         shown.pop("last_confirmed_at", None)  # storing it was the only confirmation
+    if "score_parts" in shown:
+        shown.pop("effective_confidence", None)  # the parts have it
     if excerpt and len(content := shown.get("content", "")) > excerpt:
         shown |= {"content": content[:excerpt], "content_length": len(content)}
     return shown

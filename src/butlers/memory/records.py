@@ -195,12 +195,17 @@ New = NewEpisode | NewFact | NewRule
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Who said a memory, how far it is trusted, who stored it, and why it is quarantined."""
+    """Who said a memory, how far it is trusted, who stored it, and why it is quarantined.
+
+    `agent` names the agent that stored it; `accepted_by` the person who accepted or confirmed it.
+    """
 
     origin: Origin
     trust: Trust
     stored_by: str | None
     quarantined: str | None
+    agent: str | None = None
+    accepted_by: str | None = None
 
 
 INPUT: dict[type[New], dict[str, Column]] = {

@@ -39,6 +39,7 @@ class Lineage:
     """On whose behalf something happens: the tenant, the caller and the request.
 
     `origin` is that of what the caller says; nothing it stores is trusted beyond `ceiling`.
+    `agent` is the caller's name, if known.
     """
 
     tenant_id: str
@@ -46,6 +47,7 @@ class Lineage:
     request_id: str | None = None
     origin: Origin = Origin.AGENT
     ceiling: Trust = Trust.STATED
+    agent: str = ""
 
     @property
     def trust(self) -> Trust:

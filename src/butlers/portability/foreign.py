@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from butlers.errors import ButlersError, InvalidInput
@@ -12,6 +13,7 @@ from butlers.memory.flows.session_parts import last_part
 from butlers.memory.model import Lineage, New, NewFact
 from butlers.memory.operations import OperationContext
 from butlers.memory.policy.inputs import checked_new
+from butlers.memory.policy.trust import IMPORTED
 from butlers.portability.conversations import Conversation
 from butlers.portability.items import Source, read_items
 from butlers.portability.native import Imported, OnStep
@@ -27,7 +29,8 @@ async def bring_foreign(
 ) -> Imported:
     """Import a file or folder of another product; memories that are known by key are skipped."""
     source = Source(file, format, butler.name, find_rules(str(butler.home.root), "", "", None))
-    done, ctx = Imported(format, dry_run), OperationContext(butler.memory, lineage)
+    done = Imported(format, dry_run)
+    ctx = OperationContext(butler.memory, replace(lineage, agent=IMPORTED))
     items = await asyncio.to_thread(lambda: list(read_items(READERS[format](source), source)))
     talks, new = list[tuple[str, Conversation]](), list[tuple[str, New]]()
     for place, content in items:

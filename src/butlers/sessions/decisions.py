@@ -8,6 +8,7 @@ from butlers.kernel.secrets import masked
 from butlers.kernel.text import normalise_whitespace
 from butlers.sessions import spoken
 from butlers.sessions.gist import is_filler, matches, pack, sentences_of, shorten
+from butlers.sessions.pasted import Doubt
 from butlers.sessions.transcripts import Utterance
 
 Exchange = tuple[Utterance, Sequence[Utterance]]
@@ -94,8 +95,9 @@ def _settled(exchanges: Sequence[Exchange]) -> Iterator[_Settled]:
 
 def _of_user(turn: str, before: str, *, opens: bool) -> list[str]:
     """Return the sentences of a turn that settle something, after what it agrees to."""
-    own = spoken.own_sentences(spoken.without_printed(masked(turn[:_READ]).text))
-    sentences = [normalise_whitespace(spoken.unlisted(one)) for one in own]
+    own = spoken.doubted_sentences(spoken.without_printed(masked(turn[:_READ]).text))
+    sure = [one for one, doubt in own if doubt is not Doubt.STRONG]
+    sentences = [normalise_whitespace(spoken.unlisted(one)) for one in sure]
     telling = [one for one in sentences if not one.endswith("?") and "lines pasted]" not in one]
     if not telling or opens:
         return [one for one in telling if _STANDING.search(one)]

@@ -15,10 +15,11 @@ _NEARLY_ALL = 0.8
 _WORD = re.compile(r"\w+")
 _SENTENCE = re.compile(r"[^\n.!?]*(?:[.!?]+(?=\s|\Z)|[.!?]|\n|\Z)")
 _FACT = re.compile(
-    r"^- \[(?P<subject>.*?)\] \[.*?\]: (?P<content>.*?)(?: \(confidence: [\d.]+(?:, \w+)?\))?$"
+    r"^- \[(?P<subject>.*?)\] \[.*?\]: (?P<content>.*?)(?: \(confidence: [\d.]+(?:, [^()]*)?\))?$"
 )
 _LINE = re.compile(
-    r"^- (?:\d{4}-\d\d-\d\d(?: \(\w+\))?: )?(?P<content>.*?)…?(?: \(maturity: .*\))?$"
+    r"^- (?:\d{4}-\d\d-\d\d(?:, [^:(]*)?(?: \([^()]*\))?: )?"
+    r"(?P<content>.*?)…?(?: \(maturity: .*\))?$"
 )
 
 

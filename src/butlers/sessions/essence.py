@@ -7,7 +7,7 @@ parts, one episode each. A session that is delivered again, or resumed, adds onl
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -16,10 +16,12 @@ import structlog
 from butlers.kernel.secrets import masked
 from butlers.kernel.text import normalise_whitespace
 from butlers.memory.flows.session_parts import NewPart, Part, last_part, session_key, store_part
-from butlers.memory.model import NewEpisode
+from butlers.memory.model import NewEpisode, Origin
 from butlers.memory.operations import OperationContext
+from butlers.memory.policy import suspicion
 from butlers.sessions import cues, spoken, transcripts
 from butlers.sessions.echo import RECALLED, Echo
+from butlers.sessions.pasted import Doubt, named
 from butlers.sessions.piece_storage import copied_through, id_of, piece_episodes
 from butlers.sessions.pieces import NewPiece, pieces_of
 from butlers.sessions.privacy import public_text
@@ -98,9 +100,16 @@ def _turn(said: Utterance, answers: Sequence[Utterance], echo: Echo) -> _UserTur
     # Masked before it is cut: half a secret is not recognised.
     text = said.text
     clean = masked(text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}")
-    shown = normalise_whitespace(spoken.without_pasted(clean.text))
-    own = list(map(normalise_whitespace, spoken.own_sentences(clean.text)))
-    stated = [one for one in spoken.statements(own) if not echo.covers(one.text)]
+    shown = normalise_whitespace(named(spoken.without_pasted(clean.text)))
+    read = [(normalise_whitespace(one), doubt) for one, doubt in
+            spoken.doubted_sentences(clean.text)]  # fmt: skip
+    own, attacks = [one for one, _ in read], bool(suspicion.doubt(clean.text))
+    known = {spoken.unlisted(one): Doubt.STRONG if attacks else doubt for one, doubt in read}
+    stated = [
+        replace(one, doubt=known.get(one.text, Doubt.STRONG))
+        for one in spoken.statements(own)
+        if not echo.covers(one.text)
+    ]
     words = _set_apart(shown, list(map(spoken.unlisted, own)), {one.text for one in stated})
     # Nothing is drawn from an episode that the episode does not say.
     lines = "\n".join(words[0])
@@ -238,11 +247,15 @@ async def store_essence(
         metadata={**metadata, "session": session, "through": essence.through},
         idempotency_key=f"{key}:{after.through}" if after else key,
         said_at=transcripts.utc_instant(transcripts.instant_of(essence.asked_at)),
+        origin=Origin.USER,
     )
     stated = essence.statements if memory.settings.statements.enabled else ()
-    memories = spoken.candidates(stated, scope, session, metadata)
+    sure, waiting = (
+        spoken.candidates([one for one in stated if one.waits is waits], scope, session, metadata)
+        for waits in (False, True)
+    )
     rows = piece_episodes(pieces, scope, session, metadata)
-    new = NewPart(session, after, essence.through, episode, memories, rows)
+    new = NewPart(session, after, essence.through, episode, sure, rows, waiting)
     stored = await store_part(memory, new, ctx.lineage)
     if stored is not None:
         log.info(

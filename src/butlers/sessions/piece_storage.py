@@ -31,6 +31,7 @@ def piece_episodes(
             idempotency_key=_key(piece, scope, session),
             said_at=utc_instant(instant_of(piece.at)),
             piece=piece.kind,
+            origin=piece.origin,
         )
         for piece in pieces
     ]

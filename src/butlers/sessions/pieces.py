@@ -8,12 +8,12 @@ courtesies are none.
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from butlers.kernel.secrets import masked
 from butlers.kernel.text import normalise_whitespace
-from butlers.memory.model import PieceKind
+from butlers.memory.model import Origin, PieceKind
 from butlers.memory.policy.decisions import ANSWERED, may_decide
 from butlers.memory.policy.question import acknowledges
 from butlers.memory.policy.statement_keys import statement_key
@@ -22,6 +22,7 @@ from butlers.sessions.decisions import Exchange, decisions
 from butlers.sessions.echo import Echo
 from butlers.sessions.failures import failures
 from butlers.sessions.gist import gists, matches, pack, sentences_of, shorten
+from butlers.sessions.pasted import Doubt, segments
 from butlers.sessions.tool_calls import ToolCall
 from butlers.sessions.transcripts import Transcript
 
@@ -32,6 +33,9 @@ _FEW = 6
 _TELLING = re.compile(r"[\d`\[]|\w[._/]\w|\b[A-Z]{2,}")
 _DOCUMENT = 1_200
 _TITLE = re.compile(r"^#{1,3} +(\S.*)$", re.MULTILINE)
+_ASKING = ("?", "？", ":", "：")
+UNSURE = {"unsure": True}
+"""Details of a piece that may be typed or brought along."""
 _WORD, _FEWEST_WORDS = re.compile(r"[\u3040-\u9fff]|[^\W_]{3,}|\d+"), 3
 
 
@@ -43,13 +47,19 @@ class NewPiece:
     text: str
     at: str
     details: dict[str, Any] = field(default_factory=dict)
+    origin: Origin | None = None
+    """The user for what they typed, a document for what they brought along."""
 
 
 def pieces_of(transcript: Transcript) -> list[NewPiece]:
     """Return the pieces of a part of a session in the order in which they were said."""
     exchanges, echo = list(transcript.exchanges()), Echo(transcript.recalled)
     found = list(exchange_pieces(exchanges, echo))
-    found += [NewPiece(PieceKind.DECISION, text, at) for text, at in decisions(exchanges)]
+    typed = normalise_whitespace(" ".join(asked.text for asked, _ in exchanges))
+    for text, at in decisions(exchanges):
+        by_user = all(one in typed for one in spoken.sentences(text))
+        origin = Origin.USER if by_user else None
+        found.append(NewPiece(PieceKind.DECISION, text, at, origin=origin))
     for one in failures(transcript):
         details = {"command": one.command, "error": one.error, "fix": one.fix}
         found.append(NewPiece(PieceKind.FAILURE, one.text, one.at, details))
@@ -61,12 +71,13 @@ def exchange_pieces(exchanges: Sequence[Exchange], echo: Echo) -> Iterator[NewPi
     """Yield what was said and answered in each exchange; what was asked is in its answer."""
     question, seen = "", set[str]()
     for asked, answers in exchanges:
-        words = [text for text in _words(asked.text, question) if not echo.covers(text)]
-        words = [text for text in words if text not in seen]
+        said = [one for one in _words(asked.text, question) if not echo.covers(one.text)]
+        said = [replace(one, at=asked.at) for one in said if one.text not in seen]
+        words = [one.text for one in said]
         seen.update(words)
         replies = gists([answer.text for answer in answers], echo)
         if len(words) > 1 or (not replies and not _is_small_talk(words)):
-            yield from (NewPiece(PieceKind.SAID, text, asked.at) for text in words)
+            yield from said
         # An answer is found by what was asked, and a short question means little without it.
         asking = shorten(words[0], _SAID if len(words) == 1 else _REQUEST) if words else ""
         for text in replies:
@@ -87,10 +98,10 @@ def _may_state(text: str) -> bool:
     return cues.may_state(text) or (may_decide(text) and not statement_key(text).is_plain)
 
 
-def _words(turn: str, question: str) -> list[str]:
-    """Return a user's words in one or more texts; none for an acknowledgement or a command.
+def _words(turn: str, question: str) -> list[NewPiece]:
+    """Return a user's words in one or more pieces; none for an acknowledgement or a command.
 
-    A few words that answer a question come with it.
+    A few words that answer a question come with it. What was brought along is in pieces of its own.
     """
     if len(turn) > _HEAD + _TAIL:
         turn = f"{turn[:_HEAD]}\n{turn[-_TAIL:]}"
@@ -100,19 +111,27 @@ def _words(turn: str, question: str) -> list[str]:
     if not any(map(str.isalnum, plain)) or acknowledges(plain) or matches("command", plain):
         return []
     if question and len(plain) <= _FEW_WORDS:
-        return [f"[{question}] {plain}"]
+        return [NewPiece(PieceKind.SAID, f"[{question}] {plain}", "", origin=Origin.USER)]
     if len(_WORD.findall(plain)) < _FEWEST_WORDS and not plain.endswith("?"):
         return []
-    title = _TITLE.search(shown) if len(shown) > _DOCUMENT else None
+    own = spoken.doubted_sentences(shown)
+    unsure = [one for one, doubt in own if doubt is Doubt.STRONG and not one.endswith(_ASKING)]
+    brought = [one.text for one in segments(shown) if not one.is_typed]
+    title = _TITLE.search("\n".join(brought)) if len(shown) > _DOCUMENT else None
     # Of a document that somebody pasted its title is kept, and what they said about it.
-    own = spoken.sentences(shown[: title.start()] if title else shown) + (
-        [title[1]] if title else []
-    )
-    sentences = (normalise_whitespace(one) for one in own)
-    texts = pack((part for one in sentences for part in _parts(one)), _SAID)
-    if title:
-        return texts[:1]
-    return texts if len(texts) <= _MOST_SAID else [*texts[:4], *texts[-(_MOST_SAID - 4) :]]
+    brought = [title[1]] if title else [one for text in brought for one in spoken.sentences(text)]
+    notes = spoken.PASTED_NOTE.findall(shown)
+    typed = _packed([one for one, _ in own if one not in unsure] + notes)
+    typed = typed if len(typed) <= _MOST_SAID else [*typed[:4], *typed[-(_MOST_SAID - 4) :]]
+    pieces = [NewPiece(PieceKind.SAID, text, "", origin=Origin.USER) for text in typed]
+    pieces += [NewPiece(PieceKind.SAID, text, "", UNSURE, Origin.USER) for text in _packed(unsure)]
+    more = [NewPiece(PieceKind.SAID, one, "", origin=Origin.DOCUMENT) for one in _packed(brought)]
+    return [*pieces, *more][: max(_MOST_SAID, len(typed) + 1)]
+
+
+def _packed(sentences: Sequence[str]) -> list[str]:
+    whole = map(normalise_whitespace, sentences)
+    return pack((part for one in whole for part in _parts(one)), _SAID)
 
 
 def _parts(sentence: str) -> Iterator[str]:

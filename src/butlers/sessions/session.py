@@ -162,15 +162,21 @@ class SessionMemory:
         )
 
     async def remember_transcript(
-        self, session: str, transcript: str, metadata: dict[str, Any], caller: Caller
+        self,
+        session: str,
+        transcript: str,
+        metadata: dict[str, Any],
+        caller: Caller,
+        pasted: Sequence[str] = (),
     ) -> UUID | None:
         """Store what is new in a session since it was last stored; None if nothing is.
 
-        Raises if that fails: the caller keeps the transcript and tries again.
+        `pasted`: what its user is known to have pasted. Raises if that fails: the caller keeps the
+        transcript and tries again.
         """
         async with asyncio.timeout(TRANSCRIPT_SECONDS):
             ctx = await self._operation_context(caller)
-            said = await asyncio.to_thread(parse, transcript)
+            said = await asyncio.to_thread(parse, transcript, pasted)
             episode = await store_session(ctx, session, said, metadata)
         await judge_session(ctx, session, said)
         return episode

@@ -9,6 +9,8 @@ from butlers.memory.model import NewFact, NewRule, Origin, Permanence
 from butlers.memory.policy.statement_keys import USER, statement_key
 from butlers.sessions import cues
 from butlers.sessions.cues import Cue, CueKind
+from butlers.sessions.pasted import PASTED_NOTE as PASTED_NOTE
+from butlers.sessions.pasted import Doubt, doubts, is_risky, segments, typed_runs
 
 _FENCED = re.compile(
     r"^[ \t]*(```|~~~)[^\n]*\n.*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
@@ -85,26 +87,17 @@ def unlisted(sentence: str) -> str:
 
 def own_sentences(text: str) -> list[str]:
     """List the sentences that the user typed: nothing quoted, pasted or announced."""
+    return [sentence for sentence, _ in doubted_sentences(text)]
+
+
+def doubted_sentences(text: str) -> list[tuple[str, Doubt]]:
+    """List the sentences that the user typed, each with how uncertain that is."""
     if _INSTRUCTIONS.match(text):
         return []
-    paragraphs = re.split(r"\n[ \t]*\n", without_pasted(_FENCED.sub("", text)))
-    pasted = False
-    own: list[str] = []
-    for index, paragraph in enumerate(paragraphs):
-        is_last = 0 < index == len(paragraphs) - 1
-        is_document = re.match(r"[ \t]*(?:#{1,6} |>|<\w+)", paragraph) is not None
-        pasted = pasted or is_document
-        if not pasted or (is_last and not is_document):
-            own += sentences(_typed(paragraph))
-        pasted = pasted or _announces(paragraph)
-    return own
-
-
-def _typed(paragraph: str) -> str:
-    """Return a paragraph without quoted lines, up to a line that announces something pasted."""
-    lines = [line for line in paragraph.split("\n") if not line.lstrip().startswith(">")]
-    ends = (index for index, line in enumerate(lines, 1) if _announces(line))
-    return "\n".join(lines[: next(ends, None)])
+    found = segments(without_pasted(text))
+    runs = [(number, PASTED_NOTE.sub("\n", run)) for number, run in typed_runs(found)]
+    own = [(number, one) for number, run in runs for one in sentences(run)]
+    return list(zip((one for _, one in own), doubts(found, own), strict=True))
 
 
 def sentences(text: str) -> list[str]:
@@ -117,12 +110,6 @@ def sentences(text: str) -> list[str]:
             start = end.end()
     found.append(text[start:].strip())
     return [sentence for sentence in found if any(map(str.isalnum, sentence))]
-
-
-def _announces(text: str) -> bool:
-    """Whether the last line announces what follows, and not by asking to remember it."""
-    line = text.rstrip().rpartition("\n")[2]
-    return line.endswith((":", "：")) and not cues.asks_to_remember(line)
 
 
 def _goes_on(text: str, start: int, end: re.Match[str]) -> bool:
@@ -156,10 +143,6 @@ def _shortened(run: list[str]) -> list[str]:
     return run
 
 
-PASTED_NOTE = re.compile(r"\[(?:a line|\d+ lines) pasted\]")
-"""What stands for a block that was pasted."""
-
-
 def _noted(lines: list[str]) -> str:
     return f"[{len(lines)} lines pasted]" if len(lines) > 1 else "[a line pasted]"
 
@@ -178,6 +161,13 @@ class SpokenStatement:
 
     text: str
     cue: Cue
+    doubt: Doubt = Doubt.NONE
+
+    @property
+    def waits(self) -> bool:
+        """Whether a person must say that the user stated it: it may be somebody else's."""
+        asks_for_action = self.cue.kind is CueKind.STANDING or is_risky(self.text)
+        return self.doubt is Doubt.STRONG or (self.doubt is Doubt.SOME and asks_for_action)
 
 
 def statements(sentences: Sequence[str]) -> Iterator[SpokenStatement]:

@@ -14,31 +14,36 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from butlers.llm.envelopes import mapping, parse_object
 from butlers.sessions import tool_calls
+from butlers.sessions.pasted import mark_pasted
 from butlers.sessions.private_turns import redact
-from butlers.sessions.prompts import NOT_OF_THE_CONVERSATION, NOT_SAID
+from butlers.sessions.prompts import NOT_OF_THE_CONVERSATION, NOT_SAID, lines_of
 from butlers.sessions.tool_calls import ToolCall
 
 MEMORY_TITLE = "# Memory Context"
 """The first line of every block of memories, wherever it is injected."""
 
-_REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
+_REMINDER = re.compile(r"<(system-reminder|ide_\w+)>.*?(?:</\1>|\Z)", re.DOTALL)
+# What an editor adds before what its user asks Codex.
+_EDITOR = re.compile(r"(?s)\A\s*# (?:Context from my|Files mentioned).*?## My request for Codex:")
 _BLOCK = re.compile(
     rf"{re.escape(MEMORY_TITLE)}[ \t]*\n(?:What follows is data[^\n]*\n)?"
     r"(?:(?:##? |- )[^\n]*(?:\n|\Z)|[ \t]*\n)*"
 )
 # A line of such a block, by itself.
 _MEMORY_LINE = re.compile(
-    r"^- (?:\[[^\n]*\] \[[^\n]*\]: [^\n]* \(confidence: [\d.]+(?:, \w+)?\)"
-    r"|[^\n]* \(maturity: [^\n]*effectiveness: [\d.]+(?:, \w+)?\))[ \t]*(?:\n|\Z)",
+    r"^- (?:\[[^\n]*\] \[[^\n]*\]: [^\n]* \(confidence: [\d.]+(?:, [^()\n]*)?\)"
+    r"|[^\n]* \(maturity: [^\n]*effectiveness: [\d.]+(?:, [^()\n]*)?\))[ \t]*(?:\n|\Z)",
     re.MULTILINE,
 )
 # Messages of the programs in the user's name.
 _NOT_SAID = (*NOT_SAID, "<command-")
 _NUMBERED = " #"
+_HASH = re.compile(r"[0-9a-f]{8,128}")
 # Codex writes its servers' names with underscores, and may name a tool only inside a script.
 _MEMORY_TOOL = re.compile(r"(?:memory|entity)_[a-z]+|butlers[-_]")
 
@@ -69,6 +74,8 @@ class Transcript:
     said: list[Utterance] = field(default_factory=list)
     recalled: list[str] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
+    pasted: list[str] = field(default_factory=list, compare=False)
+    """What the agent's records say was pasted."""
     memory_calls: set[str] = field(default_factory=set, compare=False)
     """The ids of calls of memory tools, whose results are recalled."""
     open_calls: dict[str, ToolCall] = field(default_factory=dict, compare=False)
@@ -97,9 +104,12 @@ class Transcript:
         return rest
 
 
-def parse(written: str | Iterable[str]) -> Transcript:
-    """Read what is not private of a transcript, as one text or as lines; ignore damaged lines."""
-    transcript = Transcript()
+def parse(written: str | Iterable[str], pasted: Sequence[str] = ()) -> Transcript:
+    """Read what is not private of a transcript, as one text or as lines; ignore damaged lines.
+
+    `pasted`: what the agent's history says was pasted.
+    """
+    transcript = Transcript(pasted=list(pasted))
     # Only a newline ends a line: JSON may hold other separators as they are.
     lines = list(io.StringIO(written, newline="\n") if isinstance(written, str) else written)
     for record in filter(None, map(parse_object, redact(lambda: lines))):
@@ -127,7 +137,8 @@ def utc_instant(text: object) -> datetime | None:
 
 def own_words(text: str) -> str:
     """Return a message without what memory or the program put into it; "" if nothing is left."""
-    text = _MEMORY_LINE.sub("", _BLOCK.sub("", _REMINDER.sub("", text))).strip()
+    text = _EDITOR.sub("", _REMINDER.sub("", text))
+    text = _MEMORY_LINE.sub("", _BLOCK.sub("", text)).strip()
     return "" if text.startswith(_NOT_SAID) else text
 
 
@@ -137,6 +148,10 @@ def _claude(transcript: Transcript, record: Mapping[str, Any], at: str) -> None:
     attachment, message = mapping(record.get("attachment")), record.get("message")
     if attachment.get("type") == "hook_additional_context":
         _recall(transcript, _texts(attachment.get("content")))
+    for of in (record, attachment):
+        transcript.pasted += pasted_texts(of)
+    if attachment.get("type") == "queued_command":
+        _say(transcript, Speaker.USER, attachment.get("prompt"), at)
     if record.get("type") not in tuple(Speaker) or not isinstance(message, dict):
         return
     for part in _parts(message.get("content")):
@@ -180,6 +195,8 @@ def _say(transcript: Transcript, speaker: str, content: object, at: str) -> None
     if speaker not in tuple(Speaker):
         return
     text = "\n".join(filter(None, map(own_words, _texts(content))))
+    if text and speaker == Speaker.USER:
+        text = mark_pasted(text, transcript.pasted)
     if text:
         said = transcript.said
         last = said[-1].at if said else ""
@@ -201,6 +218,30 @@ def _close(transcript: Transcript, call: str, output: str, failed: object) -> No
 
 def _recall(transcript: Transcript, texts: Iterable[str]) -> None:
     transcript.recalled += [text for text in texts if MEMORY_TITLE in text]
+
+
+def pasted_texts(record: Mapping[str, Any], cache: Path | None = None) -> list[str]:
+    """Return the texts that a record says were pasted: itself, or by a file of the cache."""
+    found = record.get("pastedContents")
+    texts = []
+    for one in _parts(list(found.values()) if isinstance(found, dict) else found):
+        file = cache and _HASH.fullmatch(str(one.get("contentHash"))) and one["contentHash"]
+        with suppress(OSError):
+            if cache and file:
+                texts.append((cache / f"{file}.txt").read_text("utf-8", "replace"))
+            elif isinstance(one.get("content"), str):
+                texts.append(one["content"])
+    return texts
+
+
+def find_pasted(transcript: Path, session: str) -> list[str]:
+    """Read what a session's user pasted from Claude Code's history, beside its transcripts."""
+    home, found = transcript.parent.parent.parent, list[str]()
+    with suppress(OSError):
+        for line in lines_of(home / "history.jsonl"):
+            if session and f'"{session}"' in line:
+                found += pasted_texts(parse_object(line) or {}, home / "paste-cache")
+    return found
 
 
 def _parts(content: object) -> Iterator[dict[str, Any]]:

@@ -93,7 +93,7 @@ UPKEEP = {
     "memory_run_episode_cleanup": {"max_entries": 10000},
 }
 # What every door offers beyond the contract's parameters: optional, and safe when left out.
-ATTACHED = {"metadata": OPTIONAL, "idempotency_key": OPTIONAL}
+ATTACHED = {"metadata": OPTIONAL, "idempotency_key": OPTIONAL, "origin": OPTIONAL}
 TOLD = {"detail": "brief"}
 THEN = {"as_of": OPTIONAL, "known_at": OPTIONAL}
 ADDED = {

@@ -15,7 +15,9 @@ from interfaces.mcp.clients import assert_serialised, call, over_http, over_stdi
 
 # What may be known of how something was said, beyond what the contract names.
 CIRCUMSTANCES = {"session_id", "place", "author", "said_at"}
-ORIGIN = {"origin", "trust", "stored_by", "quarantined", "less_trusted"}
+ORIGIN = {
+    "origin", "trust", "stored_by", "quarantined", "less_trusted", "source", "agent", "accepted_by",
+}  # fmt: skip
 EPISODE_KEYS = CIRCUMSTANCES | ORIGIN | {
     "memory_type", "id", "tenant_id", "butler", "content", "importance",
     "reference_count", "consolidated", "consolidation_status", "consolidation_attempts",
@@ -170,7 +172,9 @@ async def find(walk: Walk, stored: Stored) -> None:
 
     block = (await walk("memory_context", trigger_prompt=f"{mark} tea", butler="general"))["result"]
     assert block.startswith("# Memory Context\n")
-    assert f"- [{mark}] [drinks]: tea (confidence: 1.00)" in block
+    # Only this way of asking says nothing of the program that asks.
+    agent = "an agent" if walk.tenant == "walk-legacy" else "mcp"
+    assert f"- [{mark}] [drinks]: tea (confidence: 1.00, via {agent})" in block
     small = await walk("memory_context", trigger_prompt=mark, butler="general", token_budget=10)
     assert len(small["result"]) <= 40
 

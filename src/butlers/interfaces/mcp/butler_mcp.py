@@ -42,6 +42,7 @@ SCOPE = "butlers"
 _project: ContextVar[Project | None] = ContextVar("project", default=None)
 _low_trust: ContextVar[bool] = ContextVar("low_trust", default=False)
 _switched_off: ContextVar[bool] = ContextVar("switched_off", default=False)
+_client: ContextVar[str] = ContextVar("client", default="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,7 @@ class ButlerMCP(MCPServer[Any]):
                 if tool is None or not arguments.keys() <= tool.parameters["properties"].keys():
                     raise self._unknown(name, arguments)
                 given_arguments.set(frozenset(arguments))
+                _client.set(_client_name(context))
                 if self._ready is not None:
                     await self._ready()
                 result = await super().call_tool(name, arguments, context)
@@ -167,7 +169,7 @@ class ButlerMCP(MCPServer[Any]):
         """Perform an operation as the caller; without sign-in, as the butler's own tenant."""
         tenant, project = module.environment.tenant_id, _project.get()
         local = Caller(tenant, "local", project=project, low_trust=_low_trust.get())
-        caller = _authenticated() or local
+        caller = replace(_authenticated() or local, client=_client.get())
         tenant_id = params.get("tenant_id")
         if tenant_id not in (None, "default", caller.tenant_id):
             raise InvalidInput(
@@ -216,6 +218,12 @@ INSTRUCTIONS = (f"{_BEGIN}. {_END}", f"{_BEGIN}; {_MARK}. {_END}")
 _AUTHENTICATION = AuthSettings(
     issuer_url=AnyHttpUrl("http://127.0.0.1"), resource_server_url=None, required_scopes=[SCOPE]
 )
+
+
+def _client_name(context: Any) -> str:
+    """Return the name that the program of a client gives itself, e.g. claude-code or codex."""
+    params = context and context.session.client_params
+    return str(params.client_info.name).removesuffix("-mcp-client") if params else ""
 
 
 def _authenticated() -> Caller | None:

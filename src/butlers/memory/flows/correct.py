@@ -84,6 +84,9 @@ async def _correct(work: UnitOfWork, fact_id: UUID, new: NewFact, made: Embeddin
         if wrong.trust > provenance.trust:
             return await _propose(work, new, wrong)
         place = place_exactly(wrong.window, others, work.now, wrong)
+    if wrong.says_same:
+        [before] = await facts.find(work.tx, ids=[fact_id], now=work.now)
+        provenance = trust.restating(provenance, before)
     stored = await insert_fact(work, new, made, provenance, place)
     await facts.inherit(work.tx, id=stored.id, before_id=fact_id)
     if wrong.says_same:

@@ -122,13 +122,15 @@ async def confirm_memory(
 
 async def confirm_in(work: UnitOfWork, ref: MemoryRef, episode_ids: Sequence[UUID] = ()) -> bool:
     """Confirm a fact or rule and record that; false when there is no current one."""
-    now = work.now
-    before: Row | None = await STORES[ref.type].confirm(work.tx, id=ref.id, now=now)
+    now, by = work.now, work.lineage.actor if work.lineage.origin.is_person else None
+    before: Row | None = await STORES[ref.type].confirm(work.tx, id=ref.id, now=now, accepted_by=by)
     if before is None:
         return False
-    if ref.type is MemoryType.RULE and work.lineage.origin.is_person:
+    if ref.type is MemoryType.RULE and by is not None:
         await rules.clear_report(work.tx, id=ref.id)
     payload: dict[str, Any] = {"last_confirmed_at": moved_time(before["was_confirmed_at"], now)}
+    if by is not None:
+        payload["accepted_by"] = by
     if before.get("was_confidence", 1.0) < 1.0:
         payload["confidence"] = {"from": before["was_confidence"], "to": 1.0}
     if episode_ids:

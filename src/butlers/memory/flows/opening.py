@@ -20,7 +20,7 @@ from butlers.memory.model import NOW, Then
 from butlers.memory.policy import scopes
 from butlers.memory.policy.context import ContextLine, ContextSection, Offer
 from butlers.memory.policy.left_off import lines_left_off
-from butlers.memory.policy.trust import apart, order_rules_by_trust
+from butlers.memory.policy.trust import apart, order_facts, order_rules_by_trust
 from butlers.memory.store import decisions, episodes, facts, rules
 
 MAX_STANDING = 50
@@ -65,7 +65,9 @@ async def opening_offers(
     lines = {
         ContextSection.LEFT_OFF: left_off,
         ContextSection.DECISIONS: [episode_as_line(row) for row in rest],
-        ContextSection.FACTS: [fact_as_line(row) for row in important if row["id"] not in known],
+        ContextSection.FACTS: [
+            fact_as_line(row) for row in order_facts(important) if row["id"] not in known
+        ],
         ContextSection.RULES: [rule_as_line(row) for row in order_rules_by_trust(standing)],
         ContextSection.CHANGED: [fact_as_line(row, before=row["was"]) for row in changed],
     }

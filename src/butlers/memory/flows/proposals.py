@@ -78,12 +78,17 @@ def proposal_of(action: Action, butler: str, target_id: UUID | None) -> Proposal
     if isinstance(action, ConfirmMemory):
         once = f"confirm:{action.ref.id}:{','.join(sorted(map(str, action.cited)))}"
         return _confirmation_proposal(butler, action.ref, action.cited, once)
-    new, key = action.new, action.new.idempotency_key
+    key = action.new.idempotency_key
     assert key is not None, "what a consolidation stores has a key"
+    return _new_proposal(butler, action.new, action.sources, key, target_id)
+
+
+def _new_proposal(
+    butler: str, new: NewFact | NewRule, sources: Sequence[UUID], key: str, target_id: UUID | None
+) -> Proposal:
     if isinstance(new, NewFact):
-        return _fact_proposal(butler, new, action.sources, key, target_id)
-    kind = ProposalKind.NEW_RULE
-    return Proposal(butler, kind, proposed_values(new), tuple(action.sources), key)
+        return _fact_proposal(butler, new, sources, key, target_id)
+    return Proposal(butler, ProposalKind.NEW_RULE, proposed_values(new), tuple(sources), key)
 
 
 async def propose_in(work: UnitOfWork, proposal: Proposal, reason: str) -> bool:
@@ -111,6 +116,15 @@ async def propose_fact(work: UnitOfWork, new: NewFact, holder_id: UUID) -> Pendi
     once = f"stored:{_digest(*key, *filter(None, more))}"
     sources = [new.source_episode_id] if new.source_episode_id else []
     return await _propose(work, _fact_proposal(work.memory.butler, new, sources, once, holder_id))
+
+
+async def propose_stated(
+    work: UnitOfWork, new: NewFact | NewRule, episode_id: UUID, reason: str
+) -> bool:
+    """Propose what a user may have stated in a session; once, in however many sessions it is."""
+    once = f"stated:{_digest(new.scope, new.content)}"
+    proposal = _new_proposal(work.memory.butler, new, [episode_id], once, None)
+    return await propose_in(work, proposal, reason)
 
 
 async def propose_confirmation(work: UnitOfWork, ref: MemoryRef) -> PendingProposal:

@@ -58,7 +58,7 @@ async def release_memory(memory: Memory, ref: MemoryRef, lineage: Lineage) -> bo
     async with memory.begin(lineage) as work:
         released = await _release(work, ref, now)
         if released is not None:
-            payload = {"from": "quarantined", "to": state, **released}
+            payload = {"from": "quarantined", "to": state, "accepted_by": lineage.actor, **released}
             await work.record(Event(event, ref.id, payload), now)
     return released is not None
 
@@ -83,7 +83,8 @@ async def _release(work: UnitOfWork, ref: MemoryRef, now: datetime) -> dict[str,
     if ref.type is not MemoryType.FACT:
         is_rule = ref.type is MemoryType.RULE
         release = quarantine.release_rule if is_rule else quarantine.release_episode
-        return {} if await release(work.tx, id=ref.id, now=now) else None
+        by = work.lineage.actor
+        return {} if await release(work.tx, id=ref.id, now=now, accepted_by=by) else None
     row = await quarantine.lock_fact(work.tx, id=ref.id)
     if row is None:
         return None
@@ -93,7 +94,7 @@ async def _release(work: UnitOfWork, ref: MemoryRef, now: datetime) -> dict[str,
     place = await find_placement(work.tx, new, now)
     await close_overlapping(work.tx, place)
     at = {"supersedes_id": place.replaced, "now": now, **asdict(place.window)}
-    await quarantine.release_fact(work.tx, id=ref.id, **at)
+    await quarantine.release_fact(work.tx, id=ref.id, accepted_by=work.lineage.actor, **at)
     await record_closed(work, ref.id, place)
     await detect_conflicts(work, ref.id, new)
     return moved_window(window_of(new), place.window)

@@ -28,6 +28,7 @@ from butlers.memory.policy.trust import (
     may_answer,
     order_by_trust,
     order_facts_by_trust,
+    people_first,
     with_origin,
 )
 from butlers.memory.store import rules, search
@@ -262,7 +263,9 @@ async def score(
         [one.parts.relevance for one in recalled], [one.composite_score for one in recalled]
     )
     found = {recalled[number].ref: recalled[number] for number in order}
-    ordered = demote_doubted(order_by_trust(list(found), loaded), loaded)
+    likely = [one.parts.relevance for one in found.values()]
+    ordered = order_by_trust(people_first(list(found), loaded, likely), loaded)
+    ordered = demote_doubted(ordered, loaded)
     return [found[ref] for ref in ordered[:limit]]
 
 

@@ -164,6 +164,7 @@ async def _restate(
         return StoredFact(before["id"], None, confirmed=True)
     is_low = provenance.trust is Trust.LOW
     at = before["last_confirmed_at"] if is_low else work.now
+    provenance = trust.restating(provenance, before)
     stored = await insert_fact(work, merged_with(new, before), embedding, provenance, place, at)
     await inherit_history(work, before, stored.id, at)
     return replace(stored, confirmed=not is_low)
@@ -282,7 +283,8 @@ def _provenance_payload(new: New, provenance: Provenance) -> dict[str, Any]:
         }
     if provenance.trust < Trust.STATED:
         payload |= {"origin": provenance.origin, "trust": provenance.trust}
-    return payload | ({"quarantined": provenance.quarantined} if provenance.quarantined else {})
+    more = {name: getattr(provenance, name) for name in ("agent", "accepted_by", "quarantined")}
+    return payload | {name: value for name, value in more.items() if value}
 
 
 def _fact_created(fact_id: UUID, new: NewFact, place: Placement, provenance: Provenance) -> Event:

@@ -12,6 +12,7 @@ from butlers.errors import InvalidInput
 from butlers.memory.flows.decisions import mark_past, settles
 from butlers.memory.flows.entity_linking import hold_all
 from butlers.memory.flows.links import derive_in, link_in
+from butlers.memory.flows.proposals import propose_stated
 from butlers.memory.flows.remember import insert_episode, store_episode_in, store_in
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
@@ -28,7 +29,7 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy.inputs import MAX_PREDICATE, checked_new
 from butlers.memory.policy.statement_keys import statement_key
-from butlers.memory.policy.suspicion import DEMAND
+from butlers.memory.policy.trust import DRAWN_FROM_HELD, MAYBE_PASTED
 from butlers.memory.records import INPUT
 from butlers.memory.store import episodes, facts, memories, rules
 from butlers.memory.store.events import Transition
@@ -60,6 +61,8 @@ class NewPart:
     episode: NewEpisode
     candidates: Sequence[Candidate] = ()
     pieces: Sequence[NewEpisode] = ()
+    waiting: Sequence[Candidate] = ()
+    """Candidates that are proposed: it is uncertain that the user stated them."""
 
     @property
     def place(self) -> int:
@@ -79,11 +82,12 @@ async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | N
     A candidate is left out where a fact or rule says the same. It supersedes a fact of its key
     only if that came from an earlier statement and this gives it another value; else it is stored
     beside it. A piece is stored once, in whichever session it comes again; a decision may make
-    earlier ones past. Locks the session, the butler's candidates and the scope's decisions. Events
-    have the session's key as their request id.
+    earlier ones past. What may not be the user's word, or stands in a quarantined part, is
+    proposed; what is suspicious itself is quarantined. Locks the session, the butler's candidates
+    and the scope's decisions. Events have the session's key as their request id.
     """
-    episode = _checked_episode(memory, replace(new.episode, place=new.place))
-    candidates = list(_storable(memory, new))
+    episode = checked_new(replace(new.episode, place=new.place), memory.settings)
+    candidates, waiting = _divided(memory, new, episode)
     pieces = _checked_pieces(memory, new.pieces, new.place, episode.doubt)
     texts = [one.searchable_text for one in (episode, *pieces, *candidates)]
     vector, *vectors = await memory.embed(texts, lineage)
@@ -96,6 +100,10 @@ async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | N
         await _store_pieces(work, stored, zip(pieces, vectors, strict=False))
         drawn = zip(candidates, vectors[len(pieces) :], strict=True)
         await _store_candidates(work, stored, drawn)
+        for candidate in waiting:
+            if fresh := await _unless_known(work.tx, candidate, work.now):
+                why = DRAWN_FROM_HELD if episode.doubt else MAYBE_PASTED
+                await propose_stated(work, fresh, stored.episode_id, why)
     return stored
 
 
@@ -127,27 +135,31 @@ async def _last_part(tx: Transaction, session: str) -> Part | None:
     return Part(**row) if row else None
 
 
-def _checked_episode(memory: Memory, new: NewEpisode) -> NewEpisode:
-    """Check an episode of a session, in which people may tell their agent what to do."""
-    episode = checked_new(new, memory.settings)
-    return replace(episode, doubt="") if episode.doubt == DEMAND else episode
-
-
 def _checked_pieces(
     memory: Memory, pieces: Sequence[NewEpisode], part: int, doubt: str
 ) -> list[NewEpisode]:
     """Check the pieces of a part and give them places; what makes it suspicious makes them so."""
     first = (part + 1) * (MAX_PIECES + 1)
     placed = [replace(one, place=first + n) for n, one in enumerate(pieces[:MAX_PIECES])]
-    checked = [_checked_episode(memory, one) for one in placed]
+    checked = [checked_new(one, memory.settings) for one in placed]
     return [replace(one, doubt=one.doubt or doubt) for one in checked]
 
 
-def _storable(memory: Memory, new: NewPart) -> Iterator[Candidate]:
+def _divided(
+    memory: Memory, new: NewPart, episode: NewEpisode
+) -> tuple[list[Candidate], list[Candidate]]:
+    """Return the candidates to store, and those to propose."""
+    sure, unsure = (list(_storable(memory, new, some)) for some in (new.candidates, new.waiting))
+    held = [one for one in sure if episode.doubt and not one.doubt]
+    stored = [one for one in sure if one not in held] + [one for one in unsure if one.doubt]
+    return stored, held + [one for one in unsure if not one.doubt]
+
+
+def _storable(memory: Memory, new: NewPart, some: Iterable[Candidate]) -> Iterator[Candidate]:
     """Check the candidates; leave out those too long for a fact, which the episode holds."""
     circumstances = {key: getattr(new.episode, key) for key in ("session_id", "said_at")}
     circumstances |= {"place": new.place, "source_butler": memory.butler}
-    for candidate in new.candidates:
+    for candidate in some:
         fields = circumstances.keys() & INPUT[type(candidate)]
         known = {name: circumstances[name] for name in fields}
         with suppress(InvalidInput):

@@ -123,6 +123,7 @@ async def _unconfirm(work: UndoContext, plan: UndoPlan) -> None:
         sure = undoing.unconfirmed(story, undone)
         at = sure.confirmed_at
         known = {"id": memory_id, "now": work.now, "threshold": threshold, "confirmed_at": at}
+        known["revoked"] = sure.revoked
         if rows[0]["kind"] == MemoryType.FACT:
             kind = EventType.FACT_UNCONFIRMED
             await undo.unconfirm_fact(work.tx, confidence=sure.confidence, **known)

@@ -3,7 +3,7 @@
 from butlers.db.upgrade import run_sections
 
 revision = "mem_039"
-down_revision = "mem_037"
+down_revision = "mem_038"
 
 
 def upgrade() -> None:

@@ -136,7 +136,7 @@ ScopeStored = Annotated[
 ]
 Grounds = Annotated[
     list[Id] | None,
-    Field(description="Ids of what it is true because of: in doubt without it.", max_length=20),
+    Field(description="Ids of what it is true because of.", max_length=20),
 ]
 EntityId = Annotated[Id, Field(description="The entity's id, or at least its first 6 digits.")]
 RuleId = Annotated[Id, Field(description="The rule's id, or at least its first 6 digits.")]
@@ -147,12 +147,12 @@ class Attached(Input):
     """What can be stored with any memory."""
 
     metadata: Document | None = None
-    """Anything else to keep with it, as a JSON object."""
+    """Anything else to keep with it."""
     idempotency_key: Annotated[str, longest(MAX_KEY)] | None = None
-    """A name of your own for this call: the same key again stores nothing new."""
+    """A name for this call: the same key again stores nothing new."""
     # A caller may lower its trust, never raise it.
     origin: Annotated[Origin, *word(Origin, Origin.DOCUMENT, Origin.TOOL)] | None = None
-    """document or tool, if you only pass it on: it is then less trusted."""
+    """document (page, mail) or tool, if you only pass it on."""
 
 
 def _end_of_day(value: Any) -> Any:
@@ -186,7 +186,7 @@ class DetailInput(Input):
     """How much of each memory to return."""
 
     detail: Annotated[Detail, *word(Detail)] = Detail.BRIEF
-    """brief leaves out empty and internal fields, and cuts long texts of lists"""
+    """brief leaves out empty and internal fields and cuts long texts"""
 
 
 MOST_LISTED = 1000

@@ -112,8 +112,10 @@ class RememberedMemory(Output):
     """What it depends on that is no longer current."""
     outdated_by: list[UUID] | None = None
     """The facts that superseded what was drawn from this episode, or the later piece."""
+    source: str | None = None
+    """Where it comes from, if no person typed, accepted or confirmed it, e.g. via codex."""
     less_trusted: str | None = None
-    """Its origin, if nobody trusted stated it."""
+    """The same, if nobody trusted stated it."""
     rrf_score: float | None = None
     semantic_rank: int | None = None
     keyword_rank: int | None = None

@@ -29,7 +29,7 @@ class SearchInput(input_fields.DetailInput, input_fields.Dated):
     query: str
     """A question, a sentence or words."""
     types: list[input_fields.Kind] | None = None
-    """Any of episode, fact, rule; all if omitted."""
+    """Kinds of memory; all if omitted."""
     scope: input_fields.ScopeSeen = None
     mode: Annotated[SearchMode, *input_fields.word(SearchMode)] | None = None
     """hybrid (by meaning and words), semantic (meaning) or keyword (words)."""
@@ -82,11 +82,11 @@ class RecallInput(input_fields.DetailInput, input_fields.Dated):
     limit: input_fields.Amount = 10
     """The maximum number of memories."""
     types: list[input_fields.Kind] | None = None
-    """Any of episode, fact, rule; all if omitted."""
+    """Kinds of memory; all if omitted."""
     counted: bool = True
     """Whether the returned memories count as used."""
     nearest: bool = False
-    """Return the nearest memory if none answers, marked unsure; two of fewer than fifty."""
+    """If none answers, return the nearest, marked unsure; two of fewer than fifty."""
 
 
 @OPERATIONS.add(

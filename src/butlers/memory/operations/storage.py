@@ -43,7 +43,7 @@ class StoreEpisode(ProvenanceInput):
     keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_needs=("butler",),
-    tool_without=("place", "author", "said_at", "origin"),
+    tool_without=("place", "author", "said_at"),
     example='store-episode "Ann called; the dinner moves to Friday."',
     routes=(Route("POST", "/episodes", 201),),
 )
@@ -76,12 +76,12 @@ class StoreFactInput(ProvenanceInput):
     """What is true, e.g. peanuts; carries an EpiPen."""
     importance: input_fields.Importance = 5.0
     permanence: input_fields.HowLong = Permanence.STANDARD
-    """How long it stays true unless confirmed: permanent (a birthplace), stable (years), standard
-    (months), volatile (weeks), ephemeral (days)."""
+    """How long it stays true unless confirmed: stable years, standard months, volatile weeks,
+    ephemeral days."""
     scope: input_fields.ScopeStored = "global"
     tags: input_fields.Labels = None
     entity_id: input_fields.EntityId | None = None
-    """The subject's entity, if known; if omitted, the entity with that name."""
+    """The subject's entity; if omitted, the one with that name."""
     source_episode_id: input_fields.Uuid | None = None
     """The episode it was drawn from."""
     depends_on: input_fields.Grounds = None
@@ -95,7 +95,7 @@ class StoreFactInput(ProvenanceInput):
     output=FactStored,
     keeps_scopes=True,
     toolset=Toolset.CORE,
-    tool_without=("session_id", "place", "author", "origin"),
+    tool_without=("session_id", "place", "author"),
     example='store-fact Ann allergy "peanuts; carries an EpiPen" --permanence permanent',
     routes=(Route("POST", "/facts", 201),),
 )
@@ -132,7 +132,7 @@ class StoreRuleInput(input_fields.Attached):
     output=StoreResult,
     keeps_scopes=True,
     toolset=Toolset.CORE,
-    tool_without=("origin", "depends_on"),
+    tool_without=("depends_on",),
     example='store-rule "Ask before booking anything that costs money"',
     routes=(Route("POST", "/rules", 201),),
 )

@@ -206,7 +206,7 @@ def _doubt(new: New) -> str:
     texts = [getattr(new, name, None) for name in ("subject", "predicate", "content", "author")]
     text = "\n".join(filter(None, (*texts, *getattr(new, "tags", ()))))
     names = (new.subject, new.predicate) if isinstance(new, NewFact) else ()
-    return suspicion.doubt(text, names=names, orders_only=isinstance(new, NewRule))
+    return suspicion.doubt(text, names=names)
 
 
 def _attachments(new: New, secrets: Secrets) -> dict[str, Any]:

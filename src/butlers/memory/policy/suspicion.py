@@ -1,6 +1,7 @@
 """Detect memories that attack their reader, in any spelling.
 
-They give orders, hide words from people, imitate a context block, or send data away. Only what
+They overrule what it was told, hide words from people, imitate a context block, or send secrets
+away. What merely says how to behave passes: its source is named wherever it is told. Only what
 programs store is judged: people may say anything.
 """
 
@@ -21,7 +22,6 @@ LONGEST = 20_000
 HIDDEN = "hidden text"
 FORGED = "the form of a context block"
 ORDER = "instructions to the reader"
-DEMAND = "words that tell the reader what to answer"
 AWAY = "sends data away or runs what it fetches"
 
 # Flags of regions are written with tags; other text in tags is visible to models only.
@@ -35,7 +35,10 @@ _HIDDEN = re.compile(
 )
 _INVISIBLE = re.compile(f"[{_UNSEEN}\u061c\u202a-\u202e\u2066-\u2069\U000e0000-\U000e01ef]")
 _TABLES = load_tables(__file__)
-_FORGED, _AWAY = (re.compile("|".join(_TABLES[name]), re.DOTALL) for name in ("forged", "away"))
+_FORGED, _AWAY, _FETCHED, _EACH = (
+    re.compile("|".join(_TABLES[name]), re.DOTALL) for name in ("forged", "away", "fetched", "each")
+)
+_NEAR = 200
 _ENDS_A_NAME = re.compile(r"\]\s*[\[:(]")
 _SPACED = re.compile(r"(?<!\w)(?:\w[ .*_-]){2,}\w(?!\w)")
 _FIGURED = re.compile(r"(?<!\w)(?=\w*\d)(?=\w*[a-z]{2})\w{5,}")
@@ -48,31 +51,34 @@ _MIXED = re.compile(r"[^\W\d_]+")
 _LOOKALIKES = str.maketrans("авекмнорстухіјѕԁһӏαεικνορτυχ", "abekmhopctyxijsdhlaeiknoptux")
 
 
-def doubt(text: str, *, names: Iterable[str] = (), orders_only: bool = False) -> str:
+def doubt(text: str, *, names: Iterable[str] = ()) -> str:
     """Return why a program's text is suspicious; empty if it is not.
 
-    A rule always tells the reader what to do: with `orders_only`, demands are allowed. Names are
-    shown in brackets, and must not close them.
+    Names are shown in brackets, and must not close them.
     """
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]}\n{text[-LONGEST // 2 :]}"
     if not text.isascii() and _HIDDEN.search(_FLAG.sub("", text)):
         return HIDDEN
-    reasons = (_reason_in(reading, orders_only=orders_only) for reading in _readings(text))
+    reasons = map(_reason_in, _readings(text))
     closing = (FORGED for name in names if _ENDS_A_NAME.search(name))
     return next(chain(filter(None, reasons), closing), "")
 
 
-def _reason_in(text: str, *, orders_only: bool) -> str:
+def _reason_in(text: str) -> str:
     """Return why a plainly spelt text is suspicious."""
     if _FORGED.search(text):
         return FORGED
     line = " ".join(text.split())
-    if _AWAY.search(text):
+    if _AWAY.search(text) or any(map(_is_standing, _FETCHED.finditer(text))):
         return AWAY
-    if _any_of("orders").search(line):
-        return ORDER
-    return DEMAND if not orders_only and _any_of("demands").search(line) else ""
+    return ORDER if _any_of("orders").search(line) else ""
+
+
+def _is_standing(fetched: re.Match[str]) -> bool:
+    """Whether something fetched is to be run again and again."""
+    start, end = max(0, fetched.start() - _NEAR), fetched.end() + _NEAR
+    return _EACH.search(fetched.string, start, end) is not None
 
 
 @lru_cache

@@ -1,19 +1,37 @@
 """Trust and doubt: how far a memory is trusted, what readers see of it, and how it ranks."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from butlers.kernel.text import clean, folded, one_line
-from butlers.memory.model import Lineage, New, Origin, Permanence, Provenance, Trust
+from butlers.memory.model import Lineage, New, Origin, Permanence, PieceKind, Provenance, Trust
 
 LESS_TRUSTED = "it is less trusted than what it is about"
 UNSEEN = "a small model is not shown what it would replace"
 DRAWN_FROM_HELD = "drawn from an episode in quarantine"
+MAYBE_PASTED = "the user may have pasted it, and not said it"
+IMPORTED = "import"
+"""The agent of what was imported."""
+_MARKS: dict[Any, str] = {
+    Origin.INFERRED: "inferred",
+    Origin.DOCUMENT: "from a page",
+    Origin.TOOL: "from a tool",
+    (Origin.AGENT, PieceKind.ANSWER): "an answer",
+    (Origin.AGENT, PieceKind.FAILURE): "from a tool",
+    (Origin.AGENT, PieceKind.FILES): "from a tool",
+    (Origin.DOCUMENT, PieceKind.SAID): "pasted",
+}
+"""What names a source besides the agent, by origin and piece of a session."""
 _LOW_WORDS = "low trust"
-_WORDS = {Trust.LOW: _LOW_WORDS, Trust.STATED: ""}
+_LESSER = {origin.trust: _MARKS[origin] for origin in Origin if origin in _MARKS} | {
+    Trust.LOW: _LOW_WORDS
+}
 _OWN_MARKS = "marked by its own author alone"
 _SAID = " (said "
-_MAX_EXCERPT = 200
+_MAX_EXCERPT, _LONGEST_NAME = 200, 40
+_NOT_A_NAME = re.compile(r"[^\w.-]+")
 LOW_TRUST_SHARE = 0.25
 """How much of a result, a block or a limit memories of low trust take at most."""
 _FEW = 2
@@ -82,8 +100,8 @@ def excerpt_of(row: Row) -> dict[str, Any]:
 def provenance(new: New, lineage: Lineage, source: Row | None = None) -> Provenance:
     """Return a new memory's origin, trust and author, and why it is quarantined, if it is.
 
-    It is trusted no further than the caller and the episode it is drawn from. What a person says
-    is never quarantined.
+    It is trusted no further than the caller and the episode it is drawn from. What a person stores
+    is never quarantined; what a transcript says in a person's name may be.
     """
     origin = new.origin or lineage.origin
     most = Trust(source["trust"]) if source else Trust.STATED
@@ -92,24 +110,40 @@ def provenance(new: New, lineage: Lineage, source: Row | None = None) -> Provena
         origin,
         min(origin.trust, lineage.origin.trust, lineage.ceiling, most),
         stored_by=clean(lineage.actor),
-        quarantined=held if held and not origin.is_person else None,
+        quarantined=held if held and not lineage.origin.is_person else None,
+        agent=clean(lineage.agent) or None,
     )
 
 
-def _origin_words(origin: Origin, trust: Trust) -> str:
-    words = _WORDS.get(trust, trust.name.lower())
-    return words if origin.trust in (trust, Trust.STATED) else f"{origin} from {words}"
+def restating(provenance: Provenance, before: Row) -> Provenance:
+    """Return the provenance of a fact that repeats another: what a person said stays a person's."""
+    by = before["accepted_by"] or before["stored_by"]
+    return replace(provenance, accepted_by=by) if is_from_person(before) else provenance
 
 
-ORIGIN_WORDS = {
-    (origin, trust): _origin_words(origin, trust) for origin in Origin for trust in Trust
-}
-"""Where a memory comes from, by origin and trust; empty for what somebody trusted stated."""
+def is_from_person(row: Row) -> bool:
+    """Whether a person typed a memory, accepted or confirmed it."""
+    typed = Origin(row["origin"]).is_person and row["trust"] == Trust.STATED
+    return bool(row.get("accepted_by")) or (typed and row.get("agent") != IMPORTED)
+
+
+def source_mark(row: Row) -> str:
+    """Name the source of a memory; "" for what a person typed, accepted or confirmed."""
+    if row.get("piece") and (row.get("metadata") or {}).get("unsure"):
+        return "typed or pasted"
+    if is_from_person(row):
+        return ""
+    origin, trust, agent = Origin(row["origin"]), row["trust"], row.get("agent")
+    named = _MARKS.get((origin, row.get("piece"))) or _MARKS.get(origin, "")
+    if origin is Origin.AGENT and not named:
+        named = f"via {_NOT_A_NAME.sub('-', agent)[:_LONGEST_NAME] if agent else 'an agent'}"
+    lesser = _LESSER[trust] if trust < origin.trust else ""
+    return ", ".join(filter(None, ("imported" if agent == IMPORTED else named, lesser)))
 
 
 def reservations(row: Row) -> str:
-    """List what a reader should know against a memory: its origin, its marks, its doubt."""
-    origin = ORIGIN_WORDS[row["origin"], row["trust"]]
+    """List what a reader should know of a memory: its source, its marks, its doubt."""
+    origin = source_mark(row)
     marked = _OWN_MARKS if row.get("own_marks") else ""
     doubt = "in doubt" if row.get("in_doubt") else ""
     harm = "reported harmful" if (row.get("metadata") or {}).get("reported_harmful") else ""
@@ -117,8 +151,9 @@ def reservations(row: Row) -> str:
 
 
 def with_origin(row: Row) -> dict[str, Any]:
-    """Add `less_trusted`: where a memory comes from, unless somebody trusted stated it."""
-    return {**row, "less_trusted": ORIGIN_WORDS[row["origin"], row["trust"]] or None}
+    """Add `source`, its source mark, and `less_trusted`: the same where nobody stated it."""
+    mark = source_mark(row) or None
+    return {**row, "source": mark, "less_trusted": mark if row["trust"] < Trust.STATED else None}
 
 
 def kept_for(permanence: Permanence, trust: Trust) -> Permanence:
@@ -138,7 +173,7 @@ def why_not_replaced(holder: Row, by: Trust) -> str | None:
 
 def order_by_trust(ranked: Sequence[T], rows: Mapping[T, Row]) -> list[T]:
     """Keep the order, but let facts and rules each rank behind more trusted ones of their kind."""
-    levels = {rows[ref]["trust"] for ref in ranked if "predicate" in rows.get(ref, ())}
+    levels = {_authority(rows[ref]) for ref in ranked if "predicate" in rows.get(ref, ())}
     ordered = order_facts_by_trust(ranked, rows) if len(levels) > 1 else list(ranked)
     rules = {rows[ref]["id"]: ref for ref in ordered if "maturity" in rows.get(ref, ())}
     if len(rules) <= 1:
@@ -148,34 +183,64 @@ def order_by_trust(ranked: Sequence[T], rows: Mapping[T, Row]) -> list[T]:
 
 
 def order_facts_by_trust(ranked: Sequence[T], rows: Mapping[T, Row]) -> list[T]:
-    """Keep the order, but let no fact rank before a more trusted one on the same key."""
+    """Keep the order, but let no fact rank before a more trusted one on the same key.
+
+    Of equal trust, what a person stated comes first.
+    """
     positions: dict[object, list[int]] = {}
     for position, ref in enumerate(ranked):
         if "predicate" in rows.get(ref, ()):
             positions.setdefault(_key(rows[ref]), []).append(position)
     ordered = list(ranked)
     for taken in positions.values():
-        by_trust = sorted(taken, key=lambda position: -rows[ranked[position]]["trust"])
+        by_trust = sorted(taken, key=lambda position: _authority(rows[ranked[position]]))
         for position, source in zip(taken, by_trust, strict=True):
             ordered[position] = ranked[source]
     return ordered
 
 
+def people_first(ranked: Sequence[T], rows: Mapping[T, Row], relevance: Sequence[float]) -> list[T]:
+    """Keep the order, but let a person's facts precede others about the same subject.
+
+    None passes what is more than twice as relevant.
+    """
+    ordered = list(zip(ranked, relevance, strict=True))
+    for number, (ref, own) in enumerate(ordered):
+        row = rows[ref]
+        if "predicate" not in row or not is_from_person(row):
+            continue
+        behind = (n for n, (one, _) in enumerate(ordered[:number]) if _gives_way(rows[one], row))
+        first = next(behind, number)
+        if all(2 * own >= other for _, other in ordered[first:number]):
+            ordered.insert(first, ordered.pop(number))
+    return [ref for ref, _ in ordered]
+
+
+def order_facts(facts: Sequence[Row]) -> list[Row]:
+    """Order facts that answer no question: a person's first of each subject, then by trust."""
+    rows = dict(enumerate(facts))
+    ordered = people_first(list(rows), rows, [1.0] * len(rows))
+    return [rows[number] for number in order_facts_by_trust(ordered, rows)]
+
+
 def order_rules_by_trust(rules: Sequence[Row]) -> list[Row]:
-    """Keep the order, but let a rule that is less trusted, or marked by its author alone, rank
-    behind every rule that a person stated."""
-    by_people = [number for number, rule in enumerate(rules) if Origin(rule["origin"]).is_person]
-    last = by_people[-1] + 1 if by_people else 0
-    head, rest = rules[:last], rules[last:]
-    demoted = [rule for rule in head if _is_behind_people(rule)]
-    return [*(rule for rule in head if not _is_behind_people(rule)), *demoted, *rest]
+    """Keep the order, but let every rule that a person stated or accepted come first."""
+    return sorted(rules, key=lambda rule: not is_from_person(rule))
 
 
-def _is_behind_people(rule: Row) -> bool:
-    is_lesser: bool = rule["trust"] < Trust.STATED
-    return is_lesser or (rule["own_marks"] and not Origin(rule["origin"]).is_person)
+def _authority(row: Row) -> tuple[bool, int]:
+    return not is_from_person(row), -row["trust"]
+
+
+def _gives_way(row: Row, persons: Row) -> bool:
+    """Whether a fact is about the subject of a person's, and no person's itself."""
+    is_fact = "predicate" in row and not is_from_person(row)
+    return is_fact and _subject(row) == _subject(persons)
 
 
 def _key(fact: Row) -> tuple[str, str]:
-    about = fact["entity_id"] or " ".join(folded(fact["subject"]).split())
-    return str(about), " ".join(folded(fact["predicate"]).split(_SAID)[0].split())
+    return _subject(fact), " ".join(folded(fact["predicate"]).split(_SAID)[0].split())
+
+
+def _subject(fact: Row) -> str:
+    return str(fact["entity_id"] or " ".join(folded(fact["subject"]).split()))

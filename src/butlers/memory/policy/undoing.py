@@ -17,20 +17,26 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Sureness:
-    """The time of the last confirmation, and the confidence to set if no confirmation is left."""
+    """The time of the last confirmation, and the confidence to set if no confirmation is left.
+
+    `revoked` are the people whose confirmations are all undone.
+    """
 
     confirmed_at: datetime | None
     confidence: float | None
+    revoked: tuple[str, ...] = ()
 
 
 def unconfirmed(story: Sequence[Row], undone: Collection[UUID]) -> Sureness:
     """Return a memory's confirmation without the undone ones; `story` is its confirmations."""
     kept = [event for event in story if event["id"] not in undone]
+    still = {event["payload"].get("accepted_by") for event in kept} | {None}
+    revoked = tuple({event["payload"].get("accepted_by") for event in story} - still)
     if kept:
-        return Sureness(_instant(kept[-1]["payload"]["last_confirmed_at"]["to"]), None)
+        return Sureness(_instant(kept[-1]["payload"]["last_confirmed_at"]["to"]), None, revoked)
     first = story[0]["payload"]
     confidence = first.get("confidence", {}).get("from")
-    return Sureness(_instant(first["last_confirmed_at"]["from"]), confidence)
+    return Sureness(_instant(first["last_confirmed_at"]["from"]), confidence, revoked)
 
 
 def unchanged(entity: Row, change: Row) -> dict[str, Any] | None:

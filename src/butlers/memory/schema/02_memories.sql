@@ -88,6 +88,9 @@ create table episodes (
   -- What a piece of a session is; null for a whole episode. `past_by`: the piece that replaced it.
   piece text,
   past_by uuid,
+  -- The agent that stored it, and the person who accepted or confirmed it.
+  agent text,
+  accepted_by text,
   {episodes_constraints},
   constraint episodes_consolidation_status
     check (consolidation_status in ('pending', 'consolidated', 'failed', 'dead_letter')),
@@ -187,6 +190,8 @@ create table facts (
   quarantined text,
   valid_from timestamptz,
   valid_to timestamptz,
+  agent text,
+  accepted_by text,
   {facts_constraints},
   constraint facts_validity
     check (validity in ('active', 'superseded', 'expired', 'retracted', 'quarantined')),

@@ -40,6 +40,8 @@ create table rules (
     end
   ) stored,
   said_at timestamptz,
+  agent text,
+  accepted_by text,
   {rules_constraints},
   constraint rules_maturity
     check (maturity in ('candidate', 'established', 'proven', 'anti_pattern')),

@@ -29,7 +29,7 @@ episodes later on later.tenant_id = :tenant_id and later.id = e.past_by
 -- find_present --
 -- The newest decisions of some scopes that hold, those of low trust last.
 select e.id, e.content, e.butler as scope, e.session_id, e.said_at, e.created_at, e.author, e.origin,
-  e.trust, coalesce(e.said_at, e.created_at) as decided_at
+  e.trust, e.agent, e.accepted_by, e.piece, coalesce(e.said_at, e.created_at) as decided_at
 from episodes e
 left join {later_active}
 where {settles} and later.id is null and (:scope::text is null or is_named_scope(e.butler, :scope))

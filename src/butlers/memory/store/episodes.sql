@@ -69,7 +69,7 @@ select consolidation_status as state, expires_at from revived where id = :id
 -- The newest active whole episodes of some scopes that are not outdated, none of low trust; of a
 -- time, those known then.
 with newest as materialized (
-  select id, content, importance, created_at, said_at, author, origin, trust
+  select id, content, importance, created_at, said_at, author, origin, trust, agent, accepted_by
   from episodes
   where tenant_id = :tenant_id and piece is null and is_named_scope(butler, :scope)
     and quarantined is null and trust > 0
@@ -79,7 +79,7 @@ with newest as materialized (
   order by created_at desc, id
   limit 4 * :limit::integer
 )
-select id, content, importance, created_at, said_at, author, origin, trust
+select id, content, importance, created_at, said_at, author, origin, trust, agent, accepted_by
 from newest
 where outdated_by(:tenant_id, id, :now, :as_of, :known_at) is null
 order by created_at desc, id
@@ -108,7 +108,8 @@ limit 1
 
 -- find_latest_pieces --
 -- The latest pieces of sessions in some scopes, the last first; none of low trust.
-select id, piece, content, said_at, created_at, author, origin, trust,
+select id, piece, content, said_at, created_at, author, origin, trust, agent, accepted_by,
+  metadata,
   metadata ->> 'session' as session
 from episodes
 where tenant_id = :tenant_id and piece is not null and is_named_scope(butler, :scope)

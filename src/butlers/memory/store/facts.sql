@@ -79,6 +79,7 @@ with before as materialized (
 )
 update facts
 set last_confirmed_at = :now, confidence = 1.0,
+  accepted_by = coalesce(:accepted_by, accepted_by),
   metadata = case
     when metadata ->> 'status' = 'fading' then metadata - 'status' else metadata
   end
@@ -154,12 +155,14 @@ from facts
 where tenant_id = :tenant_id and validity = 'active' and is_visible_scope(scope, :scope)
   and (valid_from is null or valid_from <= :now) and (valid_to is null or valid_to > :now)
   and {fact_confidence} >= :least
-order by trust = 0, importance desc, trust desc, coalesce(last_confirmed_at, created_at) desc, id
+order by trust = 0, importance desc, trust desc, not {from_person},
+  coalesce(last_confirmed_at, created_at) desc, id
 limit :limit
 
 -- find_changed --
 -- Current facts that replaced another since an instant, with what that one said; none of low trust.
-select f.id, f.subject, f.predicate, f.content, f.origin, f.trust, f.created_at,
+select f.id, f.subject, f.predicate, f.content, f.origin, f.trust, f.agent, f.accepted_by,
+  f.created_at,
   old.content as was, effective_confidence(
     f.confidence, f.decay_rate, f.last_confirmed_at, :now
   ) as effective_confidence

@@ -15,6 +15,11 @@ id, tenant_id, subject, predicate, content, {fact_details},
 -- Confidence of a rule after decay.
 effective_confidence(confidence, decay_rate, last_confirmed_at, :now, confidence_floor)
 
+-- {from_person} --
+-- Whether a person typed a memory, accepted or confirmed it.
+(accepted_by is not null
+  or origin in ('operator', 'user') and trust = 4 and agent is distinct from 'import')
+
 -- {rule_details} --
 -- What readers get of a rule beside its text.
 {rule_columns}, has_only_own_reports(tenant_id, id, stored_by) as own_marks,

@@ -22,19 +22,21 @@ for update
 -- release_fact --
 -- Release a fact from quarantine; it may supersede another.
 update facts
-set validity = 'active', quarantined = null, supersedes_id = :supersedes_id,
+set validity = 'active', quarantined = null, accepted_by = :accepted_by,
+  supersedes_id = :supersedes_id,
   last_confirmed_at = :now, valid_from = :valid_from, valid_to = :valid_to
 where tenant_id = :tenant_id and id = :id and validity = 'quarantined'
 
 -- release_rule --
 -- Release a rule from quarantine.
-update rules set quarantined = null, last_confirmed_at = :now
+update rules
+set quarantined = null, accepted_by = :accepted_by, last_confirmed_at = :now
 where tenant_id = :tenant_id and id = :id and quarantined is not null
   and rule_state(metadata) <> 'forgotten'
 
 -- release_episode --
 -- Release an episode and its pieces from quarantine.
-update episodes set quarantined = null
+update episodes set quarantined = null, accepted_by = :accepted_by
 where tenant_id = :tenant_id and (id = :id or piece is not null and metadata ->> 'part' = :id::text)
   and quarantined is not null
   and episode_state(expires_at, :now) <> 'expired'

@@ -19,8 +19,8 @@ where {in_use} and is_visible_scope(scope, :scope)
   )
   and maturity <> 'anti_pattern'
   and {rule_confidence} >= :least
-order by trust = 0, maturity <> 'proven', maturity <> 'established', effectiveness_score desc,
-  created_at desc, id
+order by trust = 0, not {from_person}, maturity <> 'proven', maturity <> 'established',
+  effectiveness_score desc, created_at desc, id
 limit :limit
 
 -- lock --
@@ -58,7 +58,7 @@ where tenant_id = :tenant_id and id = :id
 -- confirm --
 -- Confirm a rule; fading ends.
 update rules
-set last_confirmed_at = :now,
+set last_confirmed_at = :now, accepted_by = coalesce(:accepted_by, accepted_by),
   metadata = case
     when metadata ->> 'status' = 'fading' then metadata - 'status' else metadata
   end

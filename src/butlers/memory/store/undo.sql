@@ -24,6 +24,10 @@ tenant_id = :tenant_id and session_id = :session_id::uuid
 event_type in ('fact_confirmed', 'rule_confirmed', 'rule_marked_helpful')
   and jsonb_exists(payload, 'last_confirmed_at')
 
+-- {unless_revoked} --
+-- The person who accepted a memory, unless that is undone.
+case when accepted_by = any(:revoked::text[]) then null else accepted_by end
+
 -- {stored} --
 -- What a source stored and what was drawn from that, except by links it drew or facts inherited.
 with recursive taken (kind, id) as (
@@ -107,6 +111,7 @@ order by c.sequence
 -- Set the confidence that a fact had before; it fades if too little is left.
 update facts
 set last_confirmed_at = :confirmed_at, confidence = coalesce(:confidence, confidence),
+  accepted_by = {unless_revoked},
   metadata = case
     when effective_confidence(
       coalesce(:confidence, confidence), decay_rate, :confirmed_at, :now
@@ -117,7 +122,7 @@ where tenant_id = :tenant_id and id = :id and validity = 'active'
 -- unconfirm_rule --
 -- Set when a rule was confirmed before; it fades if too little confidence is left.
 update rules
-set last_confirmed_at = :confirmed_at,
+set last_confirmed_at = :confirmed_at, accepted_by = {unless_revoked},
   metadata = case
     when effective_confidence(
       confidence, decay_rate, :confirmed_at, :now, confidence_floor
