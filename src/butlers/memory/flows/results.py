@@ -11,7 +11,6 @@ from butlers.errors import IntegrityViolation
 from butlers.memory.flows.conflict_detection import FoundConflict
 from butlers.memory.flows.entity_linking import NOT_LINKED, LinkedEntity
 from butlers.memory.model import MemoryRef, MemoryType, NewEpisode, NewRule
-from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.store import episodes, facts, rules
 
 _OPTIONAL = ("waits", "confirmed", "valid_from", "valid_to", "in_doubt", "conflicts", "masked")
@@ -98,5 +97,4 @@ async def known_row(tx: Transaction, new: NewEpisode | NewRule) -> Row:
 
 def waits_for(reason: str | None) -> str | None:
     """Say what a quarantined memory waits for; None for one that is not."""
-    instead = "; how to behave is stored as a rule" if reason == DEMAND else ""
-    return f"a person's yes, in quarantine: {reason}{instead}" if reason else None
+    return f"a person's yes, in quarantine: {reason}" if reason else None

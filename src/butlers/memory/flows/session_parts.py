@@ -101,7 +101,7 @@ async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | N
         drawn = zip(candidates, vectors[len(pieces) :], strict=True)
         await _store_candidates(work, stored, drawn)
         for candidate in waiting:
-            if fresh := await _unless_known(work.tx, candidate, work.now):
+            if fresh := await _unless_known(work, candidate):
                 why = DRAWN_FROM_HELD if episode.doubt else MAYBE_PASTED
                 await propose_stated(work, fresh, stored.episode_id, why)
     return stored
