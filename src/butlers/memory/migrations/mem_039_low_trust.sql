@@ -104,7 +104,3 @@ drop trigger facts_index_author on facts;
 create trigger facts_index_author after update of author on facts
 for each row when (old.author is distinct from new.author and new.trust > 0)
 execute function index_author();
-
--- rights --
--- Writers take the numbers of memories themselves.
-grant usage on sequence index_memories_doc_seq to butlers_runtime;

@@ -206,24 +206,28 @@ language plpgsql {by_index} as $$
       words tsvector;
       said_by text;
       is_low boolean;
+      added index_memories;
     begin
       select m.search_vector, m.author, m.trust = 0 into words, said_by, is_low
       from indexed_memories m
       where m.tenant_id = tenant and m.memory_type = kind and m.memory_id = memory;
-      number := nextval(pg_get_serial_sequence('index_memories', 'doc'));
-      if is_low then
-        number := -number;
-      end if;
       insert into index_memories
-        (tenant_id, doc, memory_type, memory_id, shown, scope, confidence, decay_rate, confirmed_at,
+        (tenant_id, memory_type, memory_id, shown, scope, confidence, decay_rate, confirmed_at,
          expires_at, created_at, said_at, session_id, place, author, entity_id, length)
-      overriding system value
-      select m.tenant_id, number, m.memory_type, m.memory_id, m.shown, m.scope, m.confidence, m.decay_rate,
+      select m.tenant_id, m.memory_type, m.memory_id, m.shown, m.scope, m.confidence, m.decay_rate,
         m.confirmed_at, m.expires_at, m.created_at, m.said_at, m.session_id,
         coalesce(m.place, last_position(tenant, m.session_id, is_low) + 1), m.author, m.entity_id,
         word_count(words)
       from indexed_memories m
-      where m.tenant_id = tenant and m.memory_type = kind and m.memory_id = memory;
+      where m.tenant_id = tenant and m.memory_type = kind and m.memory_id = memory
+      returning doc into number;
+      if is_low then
+        -- Only a table's owner may draw a number without a row.
+        delete from index_memories where tenant_id = tenant and doc = number returning * into added;
+        number := -number;
+        added.doc := number;
+        insert into index_memories overriding system value values (added.*);
+      end if;
       perform add_words(tenant, number, words, word_count(words));
       if not is_low then
         perform add_names(tenant, array[said_by]);

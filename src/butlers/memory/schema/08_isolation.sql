@@ -33,7 +33,6 @@ grant insert on episodes, facts, rules, entities, memory_links, rule_application
   index_vectors, index_names, binned_episodes, memory_proposals, memory_claims, memory_conflicts,
   memory_predicates, projects
 to butlers_runtime;
-grant usage on sequence index_memories_doc_seq to butlers_runtime;
 grant update on episodes, facts, rules, entities, memory_links, embedding_versions,
   index_memories, memory_proposals, memory_conflicts, memory_predicates, projects
 to butlers_runtime;
