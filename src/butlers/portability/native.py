@@ -1,29 +1,38 @@
 """Our own format: everything a butler keeps for a tenant, as lines of JSON.
 
 The first line names the columns of each kind, the last the number and the hash of the others. The
-same memories are always the same bytes. An import checks the whole file before it writes anything.
+same memories are always the same bytes. An import checks the whole file before it writes anything. Only
+an importer who trusts it brings its rows as written; else its memories are read as of a document.
 """
 
 import asyncio
 import hashlib
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from pydantic import TypeAdapter
+
 from butlers.errors import InvalidInput
 from butlers.host.butler import Butler
+from butlers.kernel.json_values import DEEPEST, is_deeper
+from butlers.kernel.secrets import Secrets, admitted_json, admitted_key
 from butlers.kernel.text import one_line
 from butlers.memory.flows import portable
 from butlers.memory.flows.portable import ImportLine
-from butlers.memory.model import Lineage
+from butlers.memory.model import Lineage, New, NewEpisode, NewFact, NewRule
+from butlers.memory.records import INPUT
 from butlers.notebook import portable as notes
 from butlers.notebook.handle import Notebook
 from butlers.notebook.module import NotebookModule
+from butlers.portability.conversations import Unreadable
+from butlers.portability.items import Reading, Source
 
 FORMAT, VERSION = "butlers_export", 1
 NOTE, END = "note", "end"
@@ -77,8 +86,11 @@ def is_export(first: bytes) -> bool:
     return first.lstrip().startswith(b'{"' + FORMAT.encode())
 
 
-def check_lines(file: Path, known: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Count the lines of each kind; InvalidInput names the first line that is wrong."""
+def check_lines(file: Path, known: Mapping[str, Sequence[str]] | None) -> dict[str, int]:
+    """Count the lines of each kind; InvalidInput names the first line that is wrong.
+
+    Without the `known` columns of each kind, rows are not checked.
+    """
     counts: dict[str, int] = {}
     digest, number, end = hashlib.sha256(), 0, None
     with file.open("rb") as stream:
@@ -93,19 +105,77 @@ def check_lines(file: Path, known: Mapping[str, Sequence[str]]) -> dict[str, int
             if number == 1:
                 _check_head(kind, row)
                 continue
-            _check_row(number, kind, row, known)
+            if known is not None:
+                _check_row(number, kind, row, known)
             counts[kind] = counts.get(kind, 0) + 1
     _check_end(number, end, digest.hexdigest())
     return counts
 
 
-def read_rows(file: Path) -> Iterator[ImportLine]:
-    """Yield the rows of a file that was checked."""
+def read_rows(file: Path, secrets: Secrets = "keep") -> Iterator[ImportLine]:
+    """Yield the rows of a file that was checked, without their secrets."""
     with file.open("rb") as stream:
         for number, written in enumerate(stream, 1):
             kind, row, text = _parsed(number, written)
             if kind not in (END, FORMAT):
-                yield ImportLine(number, kind, row, text)
+                line = ImportLine(number, kind, row, text)
+                yield line if secrets == "keep" else _without_secrets(line, secrets)
+
+
+def _without_secrets(line: ImportLine, secrets: Secrets) -> ImportLine:
+    if is_deeper(line.row, DEEPEST):
+        raise _wrong(line.number, f"found lists and objects more than {DEEPEST} deep")
+    row = line.row
+    try:
+        kept = {
+            name: admitted_key(secrets, name, str(value)) if "key" in name else value
+            for name, value in row.items()
+            if name.endswith(_NO_TEXT) and value is not None
+        }
+        texts = {name: value for name, value in row.items() if name not in kept}
+        row = admitted_json(secrets, line.kind, texts) | kept
+    except InvalidInput as error:
+        raise _wrong(line.number, str(error)) from None
+    return line if row == line.row else replace(line, row=row, written=_json(row))
+
+
+_NO_TEXT = ("actor", "_by", "key")
+"""The ends of columns that name a token or hold a key: what they say looks like a secret."""
+_RECORDS: dict[str, type[New]] = {"episode": NewEpisode, "fact": NewFact, "rule": NewRule}
+_NOT_READ = {
+    "origin", "metadata", "idempotency_key", "source_episode_id", "entity_id", "session_id", "place"
+}  # fmt: skip
+"""What the file says of whom a memory comes from, and what refers to its other lines."""
+
+
+def read_export(source: Source) -> Reading:
+    """Read the memories of an export that are current, with their text and time."""
+    check_lines(source.file, None)
+    others = Counter[str]()
+    for line in read_rows(source.file):
+        if line.kind in _RECORDS:
+            yield f"line {line.number}", partial(_memory, line)
+        else:
+            others[line.kind] += 1
+    for kind, number in others.items():
+        yield f"{number} {kind}", _left_out
+
+
+def _memory(line: ImportLine) -> Iterator[New]:
+    row, record = line.row, _RECORDS[line.kind]
+    metadata = row.get("metadata") or {}
+    is_gone = metadata.get("forgotten") or row.get("quarantined") or row.get("past_by")
+    if is_gone or row.get("validity", "active") != "active":
+        raise Unreadable("it is not current")
+    names = [one.name for one in INPUT[record].values() if one.is_stored]
+    given = {name: row[name] for name in names if row.get(name) and name not in _NOT_READ}
+    given |= {"said_at": row.get("said_at") or row.get("created_at")}
+    given |= {"idempotency_key": str(row["id"]), "metadata": {"butlers": metadata}}
+    yield TypeAdapter(record).validate_python(given)
+
+
+def _left_out() -> Iterator[New]:
+    raise Unreadable("only an import that trusts the file brings it (--trusted)")
 
 
 def _parsed(number: int, written: bytes) -> tuple[str, dict[str, Any], str]:
@@ -205,7 +275,7 @@ class Imported:
 async def bring_export(
     butler: Butler, file: Path, lineage: Lineage, on_step: OnStep, dry_run: bool
 ) -> Imported:
-    """Import an export; again, it changes nothing or finishes what was interrupted."""
+    """Import an export that is trusted; again, it changes nothing or finishes what it left."""
     known = await portable.columns(butler.memory, lineage) | {NOTE: list(notes.COLUMNS)}
     on_step("checking", 0, 0)
     counts = await asyncio.to_thread(check_lines, file, known)
@@ -222,11 +292,12 @@ async def bring_export(
             done.count(f"line {line.number}", line.kind, says)
         return done
     on_step("storing", 0, sum(counts.values()))
-    memories = (line for line in read_rows(file) if line.kind != NOTE)
+    rows = partial(read_rows, file, butler.memory.settings.secrets)
+    memories = (line for line in rows() if line.kind != NOTE)
     brought = await portable.bring(butler.memory, memories, lineage)
     done.stored, done.known = brought.stored, brought.known
     if notebook is not None and counts.get(NOTE):
-        new = ((line.number, line.row) for line in read_rows(file) if line.kind == NOTE)
+        new = ((line.number, line.row) for line in rows() if line.kind == NOTE)
         stored = await notebook.apart(notes.bring, notebook, lineage.tenant_id, new)
         done.stored[NOTE], done.known[NOTE] = stored, counts[NOTE] - stored
     await portable.embed_brought(butler.memory, lineage, partial(on_step, "embedding"))
