@@ -12,6 +12,7 @@ from butlers.errors import InvalidInput
 from butlers.memory.flows.decisions import mark_past, settles
 from butlers.memory.flows.entity_linking import hold_all
 from butlers.memory.flows.links import derive_in, link_in
+from butlers.memory.flows.provenance import Sourced, link_repeated
 from butlers.memory.flows.remember import insert_episode, store_episode_in, store_in
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
@@ -23,6 +24,7 @@ from butlers.memory.model import (
     NewEpisode,
     NewFact,
     NewRule,
+    PieceKind,
     Relation,
 )
 from butlers.memory.policy.inputs import MAX_PREDICATE, checked_new
@@ -59,6 +61,8 @@ class NewPart:
     episode: NewEpisode
     candidates: Sequence[Candidate] = ()
     pieces: Sequence[NewEpisode] = ()
+    outcome: str = ""
+    """The end of the episode's text, in which the agent speaks."""
 
     @property
     def place(self) -> int:
@@ -86,13 +90,16 @@ async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | N
     pieces = _checked_pieces(memory, new.pieces, new.place, episode.doubt)
     texts = [one.searchable_text for one in (episode, *pieces, *candidates)]
     vector, *vectors = await memory.embed(texts, lineage)
+    vector = replace(vector, parts=())  # a person speaks in it too
+    words = new.episode.content.removesuffix(new.outcome)
     lineage = replace(lineage, request_id=session_key(new.session))
     async with memory.begin(lineage) as work:
         await work.tx.lock_names("session", new.session)
         if await _last_part(work.tx, new.session) != new.after:
             return None
         stored = await _store_episode(work, new, episode, vector)
-        await _store_pieces(work, stored, zip(pieces, vectors, strict=False))
+        compared = [_compared(*one, words) for one in zip(pieces, vectors, strict=False)]
+        await _store_pieces(work, stored, zip(pieces, compared, strict=True))
         drawn = zip(candidates, vectors[len(pieces) :], strict=True)
         await _store_candidates(work, stored, drawn)
     return stored
@@ -113,7 +120,8 @@ async def store_pieces(
     vectors = await memory.embed([piece.searchable_text for piece in checked], lineage)
     async with memory.begin(replace(lineage, request_id=session_key(session))) as work:
         await work.tx.lock_names("session", session)
-        await _store_pieces(work, part, zip(checked, vectors, strict=True))
+        compared = [_compared(*one, "") for one in zip(checked, vectors, strict=True)]
+        await _store_pieces(work, part, zip(checked, compared, strict=True))
 
 
 def session_key(session: str) -> str:
@@ -174,16 +182,29 @@ async def _store_pieces(
 ) -> None:
     payloads, now = dict[UUID, dict[str, Any]](), work.now
     settled: list[tuple[UUID, NewEpisode]] = []
+    repeated: list[tuple[MemoryRef, Sourced]] = []
     for piece, embedding in pieces:
         metadata = {**piece.metadata, "part": str(part.episode_id)}
         piece = replace(piece, metadata=metadata)
-        row, payload = await insert_episode(work, piece, embedding, now)
+        row, payload, sourced = await insert_episode(work, piece, embedding, now)
         if payload:
             payloads[row.id] = payload
+            repeated += [(row.ref, sourced)] if sourced.original else []
             settled += [(row.id, piece)] if settles(piece.piece, piece.content) else []
     await work.record(Transition(EventType.EPISODE_CREATED, payloads), now)
+    for ref, sourced in repeated:
+        await link_repeated(work, ref, sourced)
     for id, piece in settled:
         await mark_past(work, id, piece.content, piece.butler)
+
+
+def _compared(piece: NewEpisode, embedding: Embedding, words: str) -> Embedding:
+    """Return the vectors of what an agent says in a piece, without its user's words."""
+    if piece.piece not in (PieceKind.ANSWER, PieceKind.DECISION):
+        return replace(embedding, parts=())
+    whole, each = embedding.parts[:1], embedding.parts[1:]
+    own = tuple(part for part in each or whole if part[0] not in words)
+    return replace(embedding, parts=(*whole, *own) if each and own else own)
 
 
 async def _store_candidates(

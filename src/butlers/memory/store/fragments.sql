@@ -1,3 +1,7 @@
+-- {is_less_trusted} --
+-- What trust says that a memory came from a page, a tool or a low-trust caller; or it waits.
+(trust < 3 or quarantined is not null)
+
 -- {fact_confidence} --
 -- Confidence of a fact after decay.
 effective_confidence(confidence, decay_rate, last_confirmed_at, :now)

@@ -1,0 +1,122 @@
+"""Decide how far a new memory is trusted: by who stores it, its source, and what it repeats."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from butlers.db.postgres import Row
+from butlers.memory.flows.links import link_in
+from butlers.memory.handle import Embedding, Memory, UnitOfWork
+from butlers.memory.model import (
+    Lineage,
+    Link,
+    MemoryRef,
+    MemoryType,
+    New,
+    NewEpisode,
+    Origin,
+    Provenance,
+    Relation,
+    Trust,
+)
+from butlers.memory.policy import trust
+from butlers.memory.policy.repeats import says_again
+from butlers.memory.store import memories, repeats
+
+_FEW = 500
+"""So many less trusted memories are all compared; of more the nearest of the tenant."""
+_NEAREST = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Sourced:
+    """The provenance of a new memory, and the less trusted memory that it repeats, if any."""
+
+    provenance: Provenance
+    original: MemoryRef | None = None
+
+
+async def provenance_of(
+    work: UnitOfWork, new: New, embedding: Embedding, source: Row | None = None
+) -> Sourced:
+    """Return the provenance of a new memory; what repeats a less trusted one is trusted as little.
+
+    What a person states is not compared. Nor counts what somebody more trusted said before, or a
+    person at any time: nobody can take trust from that by saying it too.
+    """
+    known = trust.provenance(new, work.lineage, source)
+    if known.origin.is_person or not embedding.parts:
+        return Sourced(known)
+    for part in embedding.parts:
+        if original := await _find_original(work, part, embedding.version_id, known.trust):
+            least = replace(known, trust=min(known.trust, _trust_of(original)))
+            return Sourced(least, MemoryRef(MemoryType(original["kind"]), original["id"]))
+    return Sourced(known)
+
+
+async def find_repeated(memory: Memory, text: str, lineage: Lineage) -> list[str]:
+    """Return the sentences of a text that repeat less trusted memories, or the text itself."""
+    [made] = await memory.embed([text], lineage) if text else [None]
+    if made is None or not made.parts:
+        return []
+    async with memory.begin(lineage) as work:
+        return [
+            part[0]
+            for part in made.parts
+            if await _find_original(work, part, made.version_id, lineage.trust)
+        ]
+
+
+async def link_repeated(work: UnitOfWork, ref: MemoryRef, sourced: Sourced) -> None:
+    """Link a memory that was stored to the one it repeats; a proposal is none."""
+    if sourced.original is not None and await memories.get_trust(work.tx, ref) is not None:
+        await link_in(work, Link(ref, Relation.DERIVED_FROM, sourced.original), repeats=True)
+
+
+def provenance_payload(new: New, provenance: Provenance) -> dict[str, Any]:
+    """Return what an event says of a memory's source, lesser trust and quarantine."""
+    payload: dict[str, Any] = {}
+    if not isinstance(new, NewEpisode):
+        episode = new.source_episode_id
+        payload = {
+            "source_butler": new.source_butler,
+            "source_episode_id": episode and str(episode),
+        }
+    if provenance.trust < Trust.STATED:
+        payload |= {"origin": provenance.origin, "trust": provenance.trust}
+    return payload | ({"quarantined": provenance.quarantined} if provenance.quarantined else {})
+
+
+async def _find_original(
+    work: UnitOfWork, part: tuple[str, list[float]], version_id: UUID, below: Trust
+) -> Row | None:
+    """Find the least trusted memory that a text repeats; None where that was known before."""
+    text, vector = part
+    about = {"near": vector, "version_id": version_id, "few": _FEW, "most": _NEAREST}
+    found = list(_saying(text, await repeats.find_less_trusted(work.tx, below=below, **about)))
+    if not found or _is_known(found, _saying(text, await repeats.find_nearest(work.tx, **about))):
+        return None
+    return min(found, key=_trust_of)
+
+
+def _saying(text: str, rows: Iterable[Row]) -> Iterable[Row]:
+    return (
+        row
+        for row in rows
+        if says_again(text, row["content"], row["similarity"], was_told=row["was_told"])
+    )
+
+
+def _is_known(found: list[Row], saying: Iterable[Row]) -> bool:
+    """Whether somebody more trusted says the same, and said it first or is a person."""
+    most, first = max(map(_trust_of, found)), min(row["created_at"] for row in found)
+    return any(
+        _trust_of(row) > most and (Origin(row["origin"]).is_person or row["created_at"] < first)
+        for row in saying
+    )
+
+
+def _trust_of(row: Row) -> Trust:
+    """Return how far a memory is trusted; one in quarantine not at all."""
+    return Trust.LOW if row["is_held"] else Trust(row["trust"])
