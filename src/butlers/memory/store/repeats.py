@@ -7,3 +7,4 @@ _SQL = load(__file__)
 
 find_less_trusted = Rows(_SQL["find_less_trusted"])
 find_nearest = Rows(_SQL["find_nearest"])
+find_copies = Rows(_SQL["find_copies"])
