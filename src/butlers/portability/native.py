@@ -1,8 +1,9 @@
 """Our own format: everything a butler keeps for a tenant, as lines of JSON.
 
 The first line names the columns of each kind, the last the number and the hash of the others. The
-same memories are always the same bytes. An import checks the whole file before it writes anything. Only
-an importer who trusts it brings its rows as written; else its memories are read as of a document.
+same memories are always the same bytes. An import checks the whole file before it writes anything. The
+rows come as they are written if the importer trusts the file; else its memories are read like a
+page's.
 """
 
 import asyncio

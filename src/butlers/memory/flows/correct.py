@@ -16,7 +16,7 @@ from butlers.memory.flows.remember import insert_fact
 from butlers.memory.flows.results import StoredFact
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import Lineage, MemoryRef, MemoryType, NewFact, Permanence, Provenance
-from butlers.memory.policy import inputs, trust
+from butlers.memory.policy import inputs
 from butlers.memory.policy.inputs import checked_new, masked_between
 from butlers.memory.policy.validity import (
     OPEN,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +28,8 @@ from butlers.memory.store import memories, repeats
 _FEW = 500
 """So many less trusted memories are all compared; of more the nearest of the tenant."""
 _NEAREST = 32
+_LATELY = timedelta(hours=6)
+"""A working session: what was told in it is what an agent repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ async def _find_original(
     """Find the least trusted memory that a text repeats; None where that was known before."""
     text, vector = part
     about = {"near": vector, "version_id": version_id, "few": _FEW, "most": _NEAREST}
+    about["told_since"] = work.now - _LATELY
     found = list(_saying(text, await repeats.find_less_trusted(work.tx, below=below, **about)))
     if not found or _is_known(found, _saying(text, await repeats.find_nearest(work.tx, **about))):
         return None

@@ -27,7 +27,12 @@ from butlers.memory.flows.fact_windows import (
     with_window,
 )
 from butlers.memory.flows.proposals import propose_fact
-from butlers.memory.flows.provenance import Sourced, link_repeated, provenance_of, provenance_payload
+from butlers.memory.flows.provenance import (
+    Sourced,
+    link_repeated,
+    provenance_of,
+    provenance_payload,
+)
 from butlers.memory.flows.results import (
     Stored,
     StoredEpisode,
@@ -49,7 +54,6 @@ from butlers.memory.model import (
     NewRule,
     Origin,
     Provenance,
-    Trust,
 )
 from butlers.memory.policy import confidence, trust
 from butlers.memory.policy.inputs import checked_new, masked_between

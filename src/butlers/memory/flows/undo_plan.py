@@ -6,7 +6,7 @@ goes too, unless a person stated, accepted or confirmed it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -27,7 +27,7 @@ GONE = ("gone", "retracted", "forgotten", "expired")
 """States of memories that need no undoing."""
 
 _EXCERPT = 120
-_FEW, _NEAREST = 500, 32
+_LIMITS = {"few": 500, "most": 32, "told_since": datetime.fromtimestamp(0, UTC)}
 _PERSONS = ["cli", "operator"]
 """The actors of people."""
 
@@ -204,8 +204,7 @@ async def _with_copies(
             return taken, copies, kept
         compared |= {row["id"] for row in new}
         asked = {"kinds": [row["kind"] for row in new], "ids": [row["id"] for row in new]}
-        limits = {"few": _FEW, "most": _NEAREST, "persons": _PERSONS}
-        for row in await repeats.find_copies(tx, **asked, **limits):
+        for row in await repeats.find_copies(tx, persons=_PERSONS, **asked, **_LIMITS):
             if row["id"] not in compared and _is_copy(row):
                 (kept if row["is_persons"] else copies)[row["id"]] = row
 
@@ -216,9 +215,8 @@ def _columns(copies: Mapping[UUID, Row]) -> dict[str, Sequence[Any]]:
 
 
 def _is_copy(row: Row) -> bool:
-    told = {"was_told": row["was_told"]}
-    near = row["similarity"]
-    return row["is_linked"] or says_again(row["content"], row["original"], near, **told)
+    texts = (row["content"], row["original"])
+    return row["is_linked"] or says_again(*texts, row["similarity"])
 
 
 def _window_before(row: Row) -> Window:

@@ -1,36 +1,106 @@
-"""Decide whether a text says again what a memory says, in the same words or in others."""
+"""Decide whether a text says again what a memory says, in the same words or in others.
 
-from butlers.memory.policy.decisions import ANSWERED, distinctive_words, sentences
-from butlers.memory.policy.quantities import quantities
+Nearness of meaning, shared spellings and words speak for it; a number, a name or a denial that only
+one of them has speaks against it. Another statement about the same thing shares most of its words.
+"""
+
+import re
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from butlers.kernel.similarity import trigrams
+from butlers.kernel.text import folded, prepared, stop_words
+from butlers.kernel.word_tables import load_tables
+from butlers.memory.policy.decisions import ANSWERED, sentences
+from butlers.memory.policy.quantities import TABLES, quantities
 
 MOST_PARTS = 24
 """Sentences of one text that are compared."""
-_FEWEST_WORDS = 3
-_NEAR, _TOLD_NEAR = 0.72, 0.62
-_SHARED, _VERBATIM = 0.5, 0.85
+_FEWEST_WORDS, _PREFIX, _LONGEST = 3, 4, 2_000
+_WORD = re.compile(r"[\u3040-\u9fff]|[^\W_\u3040-\u9fff](?:[\w./@-]*[^\W_])?")
+_MARK = re.compile(r"[./@_]|\d{3}|-.*\d|\d.*-")
+_OWN = load_tables(__file__)
+_WEIGHTS, _LEAST = _OWN["weights"], _OWN["least"]
+_DENYING = frozenset(TABLES["words"]["negation"]) | frozenset(_OWN["denial"]["words"])
+_SIGNS = frozenset(_OWN["denial"]["signs"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What two texts are compared by."""
+
+    words: frozenset[str]
+    beginnings: frozenset[str]
+    spelling: frozenset[str]
+    marks: frozenset[str]
+    values: frozenset[Any]
+    denies: bool
 
 
 def parts_of(text: str) -> list[str]:
     """Return the sentences of a text to compare, of an exchange those of the answer."""
     found = [one for one in sentences(text.rpartition(ANSWERED)[2]) if _says_something(one)]
-    return found[:MOST_PARTS] if len(found) > 1 or found != [text] else []
+    return found[:MOST_PARTS] if found != [text] else []
 
 
 def _says_something(sentence: str) -> bool:
-    return len(distinctive_words(sentence)) >= _FEWEST_WORDS
+    return len(_read(sentence).words) >= _FEWEST_WORDS
 
 
-def says_again(text: str, known: str, similarity: float, *, was_told: bool) -> bool:
-    """Return whether a text says what a memory says."""
-    mine = distinctive_words(text)
-    return any(_is_one(text, mine, one, similarity, was_told) for one in (known, *sentences(known)))
+def says_again(text: str, known: str, similarity: float, *, was_told: bool = False) -> bool:
+    """Return whether a text says what a memory says, or one of its sentences.
+
+    A memory that somebody was told lately is recognised more readily: that is what is repeated.
+    """
+    least = _LEAST["told" if was_told else "untold"]
+    each = dict.fromkeys((known, *sentences(known)))
+    return any(likelihood(text, one, similarity) >= least for one in each if _says_something(one))
 
 
-def _is_one(
-    text: str, mine: frozenset[str], known: str, similarity: float, was_told: bool
-) -> bool:
-    theirs = distinctive_words(known)
-    if not mine or not theirs:
-        return False
-    shared = len(mine & theirs) / min(len(mine), len(theirs))
-    return shared >= _VERBATIM or similarity >= _NEAR
+def likelihood(text: str, known: str, similarity: float) -> float:
+    """Return the log of the odds that a text says what another says."""
+    about = compared(text, known, similarity)
+    return float(_WEIGHTS["base"] + sum(_WEIGHTS[name] * value for name, value in about.items()))
+
+
+def compared(text: str, known: str, similarity: float) -> dict[str, float]:
+    """Return what speaks for and against that a text says what another says."""
+    mine, theirs = _read(text), _read(known)
+    said = [
+        word in mine.words or (len(word) >= _PREFIX and word[:_PREFIX] in mine.beginnings)
+        for word in theirs.words
+    ]
+    # A longer text says more besides.
+    alike = min(1.0, len(theirs.words) / max(1, len(mine.words)))
+    return {
+        "similarity": similarity,
+        "spelling": _share(theirs.spelling, mine.spelling),
+        "words": sum(said) / max(1, len(said)),
+        "denial_lost": theirs.denies and not mine.denies,
+        "values_kept": bool(theirs.values) and theirs.values <= mine.values,
+        "values_new": bool(mine.values - theirs.values) * alike,
+        "marks_kept": bool(theirs.marks & mine.marks),
+        "marks_lost": bool(theirs.marks - mine.marks),
+        "marks_new": bool(mine.marks - theirs.marks) * alike,
+    }
+
+
+def _share(of: AbstractSet[str], among: AbstractSet[str]) -> float:
+    return len(of & among) / max(1, len(of))
+
+
+@lru_cache(maxsize=2_000)
+def _read(text: str) -> _Reading:
+    plain = folded(text[:_LONGEST])
+    every = _WORD.findall(plain)
+    words = frozenset(word for word in every if prepared(word) not in stop_words())
+    return _Reading(
+        words,
+        frozenset(word[:_PREFIX] for word in words if len(word) >= _PREFIX),
+        trigrams(" ".join(sorted(words))),
+        frozenset(word for word in words if _MARK.search(word)),
+        frozenset(value for values in quantities(plain).values.values() for value in values),
+        not (_DENYING.isdisjoint(every) and _SIGNS.isdisjoint(plain)) or "n't" in plain,
+    )

@@ -9,15 +9,15 @@ where tenant_id = :tenant_id and {is_less_trusted}
 -- Memories `n` with what tells who said something first, and their similarity to a vector.
 join lateral (
   select e.content, e.trust, e.origin, e.created_at, e.quarantined is not null as is_held,
-    e.reference_count > 0 as was_told
+    e.last_referenced_at >= :told_since as was_told
   from episodes e where e.tenant_id = :tenant_id and n.kind = 'episode' and e.id = n.id
   union all
   select concat_ws(' ', f.subject, f.predicate, f.content), f.trust, f.origin, f.created_at,
-    f.quarantined is not null, f.reference_count > 0
+    f.quarantined is not null, f.last_referenced_at >= :told_since
   from facts f where f.tenant_id = :tenant_id and n.kind = 'fact' and f.id = n.id
   union all
   select r.content, r.trust, r.origin, r.created_at, r.quarantined is not null,
-    r.reference_count > 0
+    r.last_referenced_at >= :told_since
   from rules r where r.tenant_id = :tenant_id and n.kind = 'rule' and r.id = n.id
 ) m on true
 
@@ -84,7 +84,7 @@ m.origin in ('operator', 'user') and m.trust = 4 or exists (
 -- find_copies --
 -- What was stored after some memories and is linked as their repetition, or is near.
 with originals as materialized (
-  select n.kind, n.id, m.content, m.created_at
+  select n.kind, n.id, m.content, m.created_at, m.trust < 3 or m.is_held or m.was_told as is_suspect
   from unnest(:kinds::text[], :ids::uuid[]) as n (kind, id)
   {compared}
 ),
@@ -109,10 +109,11 @@ near as (
   join originals o on o.kind = l.target_type and o.id = l.target_id
   where l.tenant_id = :tenant_id and l.relation = 'derived_from' and {repeating}
 )
-select n.kind, n.id, n.similarity, n.is_linked, m.content, m.was_told, o.content as original,
+select n.kind, n.id, n.similarity, n.is_linked, m.content, o.content as original,
   {by_a_person} as is_persons
 from near n
 join originals o on o.id = n.original_id
 {compared}
 where m.created_at >= o.created_at and n.id <> all(:ids)
+  and (n.is_linked or o.is_suspect or m.trust < 3)
 order by n.similarity desc, n.id, o.id
