@@ -41,7 +41,7 @@ class Embedding:
     vector: list[float]
     version_id: UUID
     parts: tuple[tuple[str, list[float]], ...] = ()
-    """The text and its sentences with their vectors, where less trusted memories may say them."""
+    """What of it less trusted memories may say, if there are any: the whole, then sentences."""
 
     def columns(self, text: str) -> dict[str, Any]:
         """Return the columns by which a text is searched: its vector and its words."""
@@ -162,7 +162,7 @@ class Memory:
             versions = await embeddings.find_versions(work.tx)
         version, engine = self._in_use(versions)
         is_compared = any(one.has_less_trusted for one in versions)
-        parts = [(text, *parts_of(text)) if is_compared else () for text in texts]
+        parts = [parts_of(text) if is_compared else [] for text in texts]
         every = list(dict.fromkeys([*texts, *(one for some in parts for one in some)]))
         made = dict(zip(every, await self.vectors(engine, every), strict=True))
         version_id = version.id if version else await self._register(engine, lineage)

@@ -1,9 +1,8 @@
 """Our own format: everything a butler keeps for a tenant, as lines of JSON.
 
 The first line names the columns of each kind, the last the number and the hash of the others. The
-same memories are always the same bytes. An import checks the whole file before it writes anything. The
-rows come as they are written if the importer trusts the file; else its memories are read like a
-page's.
+same memories are always the same bytes. An import checks the whole file before it writes anything. Rows
+come as they are written if the importer trusts the file; else memories are read like a page's.
 """
 
 import asyncio

@@ -49,7 +49,7 @@ async def provenance_of(
     person at any time: nobody can take trust from that by saying it too.
     """
     known = trust.provenance(new, work.lineage, source)
-    if known.origin.is_person or not embedding.parts:
+    if known.origin.is_person or known.trust is Trust.LOW:
         return Sourced(known)
     for part in embedding.parts:
         if original := await _find_original(work, part, embedding.version_id, known.trust):
@@ -59,16 +59,18 @@ async def provenance_of(
 
 
 async def find_repeated(memory: Memory, text: str, lineage: Lineage) -> list[str]:
-    """Return the sentences of a text that repeat less trusted memories, or the text itself."""
+    """Return the sentences of a text that repeat less trusted memories, or else all of it."""
     [made] = await memory.embed([text], lineage) if text else [None]
     if made is None or not made.parts:
         return []
     async with memory.begin(lineage) as work:
-        return [
+        found = [
             part[0]
             for part in made.parts
             if await _find_original(work, part, made.version_id, lineage.trust)
         ]
+    whole = made.parts[0][0]
+    return [one for one in found if one != whole] or found
 
 
 async def link_repeated(work: UnitOfWork, ref: MemoryRef, sourced: Sourced) -> None:

@@ -203,8 +203,8 @@ def _compared(piece: NewEpisode, embedding: Embedding, words: str) -> Embedding:
     if piece.piece not in (PieceKind.ANSWER, PieceKind.DECISION):
         return replace(embedding, parts=())
     whole, each = embedding.parts[:1], embedding.parts[1:]
-    own = tuple(part for part in each or whole if part[0] not in words)
-    return replace(embedding, parts=(*whole, *own) if each and own else own)
+    told = tuple(part for part in each or whole if part[0] not in words)
+    return replace(embedding, parts=(*whole, *told) if each and told else told)
 
 
 async def _store_candidates(

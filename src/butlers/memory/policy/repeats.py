@@ -18,7 +18,7 @@ from butlers.memory.policy.quantities import TABLES, quantities
 
 MOST_PARTS = 24
 """Sentences of one text that are compared."""
-_FEWEST_WORDS, _PREFIX, _LONGEST = 3, 4, 2_000
+_FEWEST_WORDS, _PREFIX, _LONGEST = 2, 4, 2_000
 _WORD = re.compile(r"[\u3040-\u9fff]|[^\W_\u3040-\u9fff](?:[\w./@-]*[^\W_])?")
 _MARK = re.compile(r"[./@_]|\d{3}|-.*\d|\d.*-")
 _OWN = load_tables(__file__)
@@ -40,9 +40,10 @@ class _Reading:
 
 
 def parts_of(text: str) -> list[str]:
-    """Return the sentences of a text to compare, of an exchange those of the answer."""
-    found = [one for one in sentences(text.rpartition(ANSWERED)[2]) if _says_something(one)]
-    return found[:MOST_PARTS] if found != [text] else []
+    """Return what is compared of a text: the whole, of an exchange the answer, and its sentences."""
+    said = text.rpartition(ANSWERED)[2]
+    each = [one for one in sentences(said) if _says_something(one)]
+    return [said, *(one for one in each[:MOST_PARTS] if one != said)]
 
 
 def _says_something(sentence: str) -> bool:

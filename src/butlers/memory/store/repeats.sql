@@ -82,7 +82,8 @@ m.origin in ('operator', 'user') and m.trust = 4 or exists (
   )
 
 -- find_copies --
--- What was stored after some memories and is linked as their repetition, or is near.
+-- What was stored after some memories and is linked as their repetition, or is near; of a session
+-- its pieces.
 with originals as materialized (
   select n.kind, n.id, m.content, m.created_at, m.trust < 3 or m.is_held or m.was_told as is_suspect
   from unnest(:kinds::text[], :ids::uuid[]) as n (kind, id)
@@ -116,4 +117,8 @@ join originals o on o.id = n.original_id
 {compared}
 where m.created_at >= o.created_at and n.id <> all(:ids)
   and (n.is_linked or o.is_suspect or m.trust < 3)
+  and not exists (
+    select from episodes p
+    where p.tenant_id = :tenant_id and p.piece is not null and p.metadata ->> 'part' = n.id::text
+  )
 order by n.similarity desc, n.id, o.id
