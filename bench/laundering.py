@@ -102,7 +102,7 @@ async def echo(memory: Memory, row: Row, lineage: Lineage) -> None:
 
 
 async def bring(memory: Memory, rows: list[Row], lineage: Lineage, directory: Path) -> None:
-    """Another home exports the copies, where a person stated them, and this one imports the file."""
+    """Another home, where a person stated the copies, exports them, and this one imports them."""
     elsewhere = Lineage("elsewhere", "cli", origin=Origin.OPERATOR)
     for row in rows:
         await store(memory, row["copies"]["imported"], elsewhere)

@@ -162,14 +162,12 @@ class Memory:
             versions = await embeddings.find_versions(work.tx)
         version, engine = self._in_use(versions)
         is_compared = any(one.has_less_trusted for one in versions)
-        parts = [parts_of(text) if is_compared else [] for text in texts]
-        every = list(dict.fromkeys([*texts, *(one for some in parts for one in some)]))
+        parts = {text: parts_of(text) if is_compared else [] for text in texts}
+        every = list(dict.fromkeys([*texts, *(one for some in parts.values() for one in some)]))
         made = dict(zip(every, await self.vectors(engine, every), strict=True))
         version_id = version.id if version else await self._register(engine, lineage)
-        return [
-            Embedding(made[text], version_id, tuple((one, made[one]) for one in some))
-            for text, some in zip(texts, parts, strict=True)
-        ]
+        compared = {text: tuple((one, made[one]) for one in parts[text]) for text in texts}
+        return [Embedding(made[text], version_id, compared[text]) for text in texts]
 
     async def embed_question(
         self, texts: Sequence[str], standing: TenantProfile

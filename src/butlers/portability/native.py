@@ -1,14 +1,13 @@
 """Our own format: everything a butler keeps for a tenant, as lines of JSON.
 
 The first line names the columns of each kind, the last the number and the hash of the others. The
-same memories are always the same bytes. An import checks the whole file before it writes anything. Rows
-come as they are written if the importer trusts the file; else memories are read like a page's.
+same memories are always the same bytes. An import checks the whole file before it writes anything.
+Here the rows of a file that is trusted are brought; `export_memories` reads any other.
 """
 
 import asyncio
 import hashlib
 import json
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -17,8 +16,6 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from pydantic import TypeAdapter
-
 from butlers.errors import InvalidInput
 from butlers.host.butler import Butler
 from butlers.kernel.json_values import DEEPEST, is_deeper
@@ -26,13 +23,10 @@ from butlers.kernel.secrets import Secrets, admitted_json, admitted_key
 from butlers.kernel.text import one_line
 from butlers.memory.flows import portable
 from butlers.memory.flows.portable import ImportLine
-from butlers.memory.model import Lineage, New, NewEpisode, NewFact, NewRule
-from butlers.memory.records import INPUT
+from butlers.memory.model import Lineage
 from butlers.notebook import portable as notes
 from butlers.notebook.handle import Notebook
 from butlers.notebook.module import NotebookModule
-from butlers.portability.conversations import Unreadable
-from butlers.portability.items import Reading, Source
 
 FORMAT, VERSION = "butlers_export", 1
 NOTE, END = "note", "end"
@@ -141,41 +135,6 @@ def _without_secrets(line: ImportLine, secrets: Secrets) -> ImportLine:
 
 _NO_TEXT = ("actor", "_by", "key")
 """The ends of columns that name a token or hold a key: what they say looks like a secret."""
-_RECORDS: dict[str, type[New]] = {"episode": NewEpisode, "fact": NewFact, "rule": NewRule}
-_NOT_READ = {
-    "origin", "metadata", "idempotency_key", "source_episode_id", "entity_id", "session_id", "place"
-}  # fmt: skip
-"""What the file says of whom a memory comes from, and what refers to its other lines."""
-
-
-def read_export(source: Source) -> Reading:
-    """Read the memories of an export that are current, with their text and time."""
-    check_lines(source.file, None)
-    others = Counter[str]()
-    for line in read_rows(source.file):
-        if line.kind in _RECORDS:
-            yield f"line {line.number}", partial(_memory, line)
-        else:
-            others[line.kind] += 1
-    for kind, number in others.items():
-        yield f"{number} {kind}", _left_out
-
-
-def _memory(line: ImportLine) -> Iterator[New]:
-    row, record = line.row, _RECORDS[line.kind]
-    metadata = row.get("metadata") or {}
-    is_gone = metadata.get("forgotten") or row.get("quarantined") or row.get("past_by")
-    if is_gone or row.get("validity", "active") != "active":
-        raise Unreadable("it is not current")
-    names = [one.name for one in INPUT[record].values() if one.is_stored]
-    given = {name: row[name] for name in names if row.get(name) and name not in _NOT_READ}
-    given |= {"said_at": row.get("said_at") or row.get("created_at")}
-    given |= {"idempotency_key": str(row["id"]), "metadata": {"butlers": metadata}}
-    yield TypeAdapter(record).validate_python(given)
-
-
-def _left_out() -> Iterator[New]:
-    raise Unreadable("only an import that trusts the file brings it (--trusted)")
 
 
 def _parsed(number: int, written: bytes) -> tuple[str, dict[str, Any], str]:

@@ -45,16 +45,16 @@ async def provenance_of(
 ) -> Sourced:
     """Return the provenance of a new memory; what repeats a less trusted one is trusted as little.
 
-    What a person states is not compared. Nor counts what somebody more trusted said before, or a
-    person at any time: nobody can take trust from that by saying it too.
+    What a person states is not compared. What somebody more trusted said before, or a person at
+    any time, loses no trust when somebody else says it too.
     """
     known = trust.provenance(new, work.lineage, source)
     if known.origin.is_person or known.trust is Trust.LOW:
         return Sourced(known)
     for part in embedding.parts:
-        if original := await _find_original(work, part, embedding.version_id, known.trust):
-            least = replace(known, trust=min(known.trust, _trust_of(original)))
-            return Sourced(least, MemoryRef(MemoryType(original["kind"]), original["id"]))
+        if row := await _find_original(work, part, embedding.version_id, known.trust):
+            original = MemoryRef(MemoryType(row["kind"]), row["id"])
+            return Sourced(replace(known, trust=_trust_of(row)), original)
     return Sourced(known)
 
 

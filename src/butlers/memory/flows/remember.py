@@ -94,11 +94,9 @@ async def insert_episode(
     work: UnitOfWork, new: NewEpisode, embedding: Embedding, now: datetime
 ) -> tuple[StoredEpisode, dict[str, Any], Sourced]:
     """Insert an episode; return what its event has to say, nothing if it was known, and of whom."""
-    episode_id = work.memory.new_id()
+    episode_id, sourced = work.memory.new_id(), await provenance_of(work, new, embedding)
     days = limits.PIECE_DAYS if new.piece else work.settings.episodes.default_ttl_days
-    expires_at = now + timedelta(days=days)
-    sourced = await provenance_of(work, new, embedding)
-    provenance = sourced.provenance
+    expires_at, provenance = now + timedelta(days=days), sourced.provenance
     row = _row(episode_id, new, embedding, now, provenance)
     if await episodes.insert(work.tx, expires_at=expires_at, **row) is None:
         known = await known_row(work.tx, new)

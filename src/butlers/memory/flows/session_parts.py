@@ -181,21 +181,24 @@ async def _store_pieces(
     work: UnitOfWork, part: Part, pieces: Iterable[tuple[NewEpisode, Embedding]]
 ) -> None:
     payloads, now = dict[UUID, dict[str, Any]](), work.now
-    settled: list[tuple[UUID, NewEpisode]] = []
-    repeated: list[tuple[MemoryRef, Sourced]] = []
+    stored: list[tuple[MemoryRef, NewEpisode, Sourced]] = []
     for piece, embedding in pieces:
         metadata = {**piece.metadata, "part": str(part.episode_id)}
         piece = replace(piece, metadata=metadata)
         row, payload, sourced = await insert_episode(work, piece, embedding, now)
         if payload:
             payloads[row.id] = payload
-            repeated += [(row.ref, sourced)] if sourced.original else []
-            settled += [(row.id, piece)] if settles(piece.piece, piece.content) else []
+            stored.append((row.ref, piece, sourced))
     await work.record(Transition(EventType.EPISODE_CREATED, payloads), now)
-    for ref, sourced in repeated:
-        await link_repeated(work, ref, sourced)
-    for id, piece in settled:
-        await mark_past(work, id, piece.content, piece.butler)
+    for ref, piece, sourced in stored:
+        await _settle(work, ref, piece, sourced)
+
+
+async def _settle(work: UnitOfWork, ref: MemoryRef, piece: NewEpisode, sourced: Sourced) -> None:
+    """Link a piece to what it repeats; one that repeats nothing may make decisions past."""
+    await link_repeated(work, ref, sourced)
+    if sourced.original is None and settles(piece.piece, piece.content):
+        await mark_past(work, ref.id, piece.content, piece.butler)
 
 
 def _compared(piece: NewEpisode, embedding: Embedding, words: str) -> Embedding:

@@ -38,9 +38,14 @@ class _Reading:
     values: frozenset[Any]
     denies: bool
 
+    def missing(self, words: AbstractSet[str]) -> frozenset[str]:
+        """Return those of some words that are not said, in another form either."""
+        others = (word for word in words if word not in self.words)
+        return frozenset(word for word in others if word[:_PREFIX] not in self.beginnings)
+
 
 def parts_of(text: str) -> list[str]:
-    """Return what is compared of a text: the whole, of an exchange the answer, and its sentences."""
+    """Return what is compared of a text: the whole, or the answer of an exchange; its sentences."""
     said = text.rpartition(ANSWERED)[2]
     each = [one for one in sentences(said) if _says_something(one)]
     return [said, *(one for one in each[:MOST_PARTS] if one != said)]
@@ -69,16 +74,12 @@ def likelihood(text: str, known: str, similarity: float) -> float:
 def compared(text: str, known: str, similarity: float) -> dict[str, float]:
     """Return what speaks for and against that a text says what another says."""
     mine, theirs = _read(text), _read(known)
-    said = [
-        word in mine.words or (len(word) >= _PREFIX and word[:_PREFIX] in mine.beginnings)
-        for word in theirs.words
-    ]
     # A longer text says more besides.
     alike = min(1.0, len(theirs.words) / max(1, len(mine.words)))
     return {
         "similarity": similarity,
         "spelling": _share(theirs.spelling, mine.spelling),
-        "words": sum(said) / max(1, len(said)),
+        "words": len(theirs.words - mine.missing(theirs.words)) / max(1, len(theirs.words)),
         "denial_lost": theirs.denies and not mine.denies,
         "values_kept": bool(theirs.values) and theirs.values <= mine.values,
         "values_new": bool(mine.values - theirs.values) * alike,
