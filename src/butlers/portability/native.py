@@ -116,25 +116,20 @@ def read_rows(file: Path, secrets: Secrets = "keep") -> Iterator[ImportLine]:
                 yield line if secrets == "keep" else _without_secrets(line, secrets)
 
 
+_NO_TEXT, _KEYS = ("actor", "_by", "key"), ("key", "idempotency_key")
+"""The ends of columns that name a token or hold a key: what they say looks like a secret."""
+
+
 def _without_secrets(line: ImportLine, secrets: Secrets) -> ImportLine:
-    if is_deeper(line.row, DEEPEST):
+    row, texts = line.row, {n: value for n, value in line.row.items() if not n.endswith(_NO_TEXT)}
+    if is_deeper(row, DEEPEST):
         raise _wrong(line.number, f"found lists and objects more than {DEEPEST} deep")
-    row = line.row
     try:
-        kept = {
-            name: admitted_key(secrets, name, str(value)) if "key" in name else value
-            for name, value in row.items()
-            if name.endswith(_NO_TEXT) and value is not None
-        }
-        texts = {name: value for name, value in row.items() if name not in kept}
-        row = admitted_json(secrets, line.kind, texts) | kept
+        keys = {n: admitted_key(secrets, n, str(row[n])) for n in _KEYS if row.get(n)}
+        row = {**row, **admitted_json(secrets, line.kind, texts), **keys}
     except InvalidInput as error:
         raise _wrong(line.number, str(error)) from None
     return line if row == line.row else replace(line, row=row, written=_json(row))
-
-
-_NO_TEXT = ("actor", "_by", "key")
-"""The ends of columns that name a token or hold a key: what they say looks like a secret."""
 
 
 def _parsed(number: int, written: bytes) -> tuple[str, dict[str, Any], str]:

@@ -205,18 +205,13 @@ async def _with_copies(
         compared |= {row["id"] for row in new}
         asked = {"kinds": [row["kind"] for row in new], "ids": [row["id"] for row in new]}
         for row in await repeats.find_copies(tx, persons=_PERSONS, **asked, **_LIMITS):
-            if row["id"] not in compared and _is_copy(row):
+            says = (row["content"], row["original"], row["similarity"])
+            if row["id"] not in compared and (row["is_linked"] or says_again(*says)):
                 (kept if row["is_persons"] else copies)[row["id"]] = row
 
 
 def _columns(copies: Mapping[UUID, Row]) -> dict[str, Sequence[Any]]:
-    kinds = [row["kind"] for row in copies.values()]
-    return {"copies": list(copies), "copied_kinds": kinds}
-
-
-def _is_copy(row: Row) -> bool:
-    texts = (row["content"], row["original"])
-    return row["is_linked"] or says_again(*texts, row["similarity"])
+    return {"copies": list(copies), "copied_kinds": [row["kind"] for row in copies.values()]}
 
 
 def _window_before(row: Row) -> Window:
