@@ -136,13 +136,13 @@ async def test_what_a_model_draws_from_a_repetition_has_no_more_trust(memory, ow
 
 async def test_nothing_is_compared_where_nothing_is_less_trusted(memory, monkeypatch):
     asked = []
-    find = repeats.find_less_trusted
+    find = repeats.find_nearest
 
     async def counted(tx, **values):
         asked.append(values)
         return await find(tx, **values)
 
-    monkeypatch.setattr(repeats, "find_less_trusted", counted)
+    monkeypatch.setattr(repeats, "find_nearest", counted)
     [made] = await memory.embed(["One. Two words more here. Three words more there."], AGENT)
     assert made.parts == ()
     await know(memory, AGENT, *AGAIN)
@@ -155,7 +155,7 @@ async def test_nothing_is_compared_where_nothing_is_less_trusted(memory, monkeyp
 
 
 async def test_of_very_many_less_trusted_memories_the_nearest_are_compared(memory, owner):
-    """More than are compared one by one: the index finds the nearest of the tenant."""
+    """More than are read whole: the index finds the nearest of the tenant."""
     some = [NewFact("shelf", f"row {n}", f"Book number {n} stands in row {n}") for n in range(520)]
     await batch.store_batch(memory, some, LOW)
     low = await know(memory, LOW, *PAID)

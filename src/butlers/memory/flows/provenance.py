@@ -1,6 +1,5 @@
 """Decide how far a new memory is trusted: by who stores it, its source, and what it repeats."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -25,9 +24,8 @@ from butlers.memory.policy import trust
 from butlers.memory.policy.repeats import says_again
 from butlers.memory.store import memories, repeats
 
-_FEW = 500
-"""So many less trusted memories are all compared; of more the nearest of the tenant."""
-_NEAREST = 32
+EXACT, NEAREST = 500, 40
+"""A tenant of so many memories is read whole, else by index; how many of the nearest are read."""
 _LATELY = timedelta(hours=6)
 """A working session: what was told in it is what an agent repeats."""
 
@@ -98,26 +96,22 @@ async def _find_original(
 ) -> Row | None:
     """Find the least trusted memory that a text repeats; None where that was known before."""
     text, vector = part
-    about = {"near": vector, "version_id": version_id, "few": _FEW, "most": _NEAREST}
-    about["told_since"] = work.now - _LATELY
-    found = list(_saying(text, await repeats.find_less_trusted(work.tx, below=below, **about)))
-    if not found or _is_known(found, _saying(text, await repeats.find_nearest(work.tx, **about))):
-        return None
-    return min(found, key=_trust_of)
-
-
-def _saying(text: str, rows: Iterable[Row]) -> Iterable[Row]:
-    return (
+    about = {"near": vector, "version_id": version_id, "told_since": work.now - _LATELY}
+    rows = await repeats.find_nearest(work.tx, few=EXACT, most=NEAREST, **about)
+    saying = [
         row
         for row in rows
         if says_again(text, row["content"], row["similarity"], was_told=row["was_told"])
-    )
+    ]
+    lesser = [row for row in saying if _trust_of(row) < min(below, Trust.INFERRED)]
+    return None if _is_known(lesser, saying) else min(lesser, key=_trust_of)
 
 
-def _is_known(found: list[Row], saying: Iterable[Row]) -> bool:
-    """Whether somebody more trusted says the same, and said it first or is a person."""
-    most, first = max(map(_trust_of, found)), min(row["created_at"] for row in found)
-    return any(
+def _is_known(lesser: list[Row], saying: list[Row]) -> bool:
+    """Whether no lesser says it, or somebody more trusted who said it first or is a person."""
+    most = max(map(_trust_of, lesser), default=Trust.LOW)
+    first = min((row["created_at"] for row in lesser), default=None)
+    return first is None or any(
         _trust_of(row) > most and (Origin(row["origin"]).is_person or row["created_at"] < first)
         for row in saying
     )

@@ -13,6 +13,7 @@ from uuid import UUID
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput
 from butlers.memory.flows.fact_windows import find_existing, moved_window, window_of
+from butlers.memory.flows.provenance import EXACT, NEAREST
 from butlers.memory.flows.session_parts import session_key
 from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import Event, EventType, MemoryType, Validity
@@ -27,7 +28,7 @@ GONE = ("gone", "retracted", "forgotten", "expired")
 """States of memories that need no undoing."""
 
 _EXCERPT = 120
-_LIMITS = {"few": 500, "most": 32, "told_since": datetime.fromtimestamp(0, UTC)}
+_LIMITS = {"few": EXACT, "most": NEAREST, "told_since": datetime.fromtimestamp(0, UTC)}
 _PERSONS = ["cli", "operator"]
 """The actors of people."""
 

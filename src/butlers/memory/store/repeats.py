@@ -5,6 +5,5 @@ from butlers.db.statements import Rows
 
 _SQL = load(__file__)
 
-find_less_trusted = Rows(_SQL["find_less_trusted"])
 find_nearest = Rows(_SQL["find_nearest"])
 find_copies = Rows(_SQL["find_copies"])

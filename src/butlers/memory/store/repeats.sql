@@ -1,10 +1,3 @@
--- {kind}: episode, fact, rule --
--- {less_{kind}s} --
--- What of one kind is little trusted or in quarantine, below a trust.
-select '{kind}' as kind, id from {kind}s
-where tenant_id = :tenant_id and {is_less_trusted}
-  and (trust < :below or quarantined is not null)
-
 -- {compared} --
 -- Memories `n` with what tells who said something first, and their similarity to a vector.
 join lateral (
@@ -28,46 +21,18 @@ join lateral (
   from (select from index_memories where tenant_id = :tenant_id limit :few + 1) counted
 ) size
 
--- {nearest} --
--- The nearest memories of all, with their similarity.
-select i.memory_type as kind, i.memory_id as id, 1 - near.distance as similarity
-from {size}
-cross join lateral nearest_memories(
-  :tenant_id, :version_id, :near::vector(384)::halfvec(384), :most, size.by_index
-) found
-cross join lateral unnest(found.docs, found.distances) as near (doc, distance)
-join index_memories i on i.tenant_id = :tenant_id and i.doc = near.doc
-
--- find_less_trusted --
--- The less trusted memories nearest to a vector: of few each is compared, else the nearest of all.
-with less as materialized (
-  select kind, id from ({less_episodes} union all {less_facts} union all {less_rules}) every
-  limit :few + 1
-),
-near as (
-  select l.kind, l.id,
-    1 - (v.embedding <=> :near::vector(384)::halfvec(384)) as similarity
-  from less l
-  join index_memories i
-    on i.tenant_id = :tenant_id and i.memory_type = l.kind and i.memory_id = l.id
-  join index_vectors v
-    on v.tenant_id = :tenant_id and v.version_id = :version_id and v.doc = i.doc
-  where (select count(*) from less) <= :few
-  union all
-  select n.kind, n.id, n.similarity
-  from (select count(*) from less having count(*) > :few) as many
-  cross join lateral ({nearest}) n
-)
-select n.kind, n.id, n.similarity, m.content, m.trust, m.origin, m.created_at, m.is_held, m.was_told
-from (select kind, id, similarity from near order by similarity desc, id limit :most) n
-{compared}
-where m.trust < :below and m.trust < 3 or m.is_held
-order by n.similarity desc, n.id
-
 -- find_nearest --
 -- The memories nearest to a vector.
 select n.kind, n.id, n.similarity, m.content, m.trust, m.origin, m.created_at, m.is_held, m.was_told
-from ({nearest}) n
+from (
+  select i.memory_type as kind, i.memory_id as id, 1 - near.distance as similarity
+  from {size}
+  cross join lateral nearest_memories(
+    :tenant_id, :version_id, :near::vector(384)::halfvec(384), :most, size.by_index
+  ) found
+  cross join lateral unnest(found.docs, found.distances) as near (doc, distance)
+  join index_memories i on i.tenant_id = :tenant_id and i.doc = near.doc
+) n
 {compared}
 order by n.similarity desc, n.id
 
