@@ -18,6 +18,7 @@ BENCHES = {
     "failures": "bench.failures",
     "decisions": "bench.decisions",
     "clashes": "bench.clashes",
+    "laundering": "bench.laundering",
     "truth": "bench.truth",
     "authority": "bench.authority",
     "rivals": "bench.rivals",

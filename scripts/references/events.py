@@ -295,7 +295,9 @@ EVENTS: Mapping[EventType, Meaning] = {
         ),
     ),
     EventType.LINK_CREATED: Meaning(
-        "Two memories were linked; the event belongs to the source.", _LINK
+        "Two memories were linked; the event belongs to the source.",
+        _LINK,
+        {"repeats": "true if the source was stored later and says what the target says"},
     ),
     EventType.LINK_REMOVED: Meaning(
         "A link was removed by undoing its source, or by keeping a memory in doubt.", _LINK

@@ -50,6 +50,7 @@ SUBJECTS = {
     "projects": "projects",
     "proposals": "changes that wait for approval",
     "quarantine": "memories that wait for a person",
+    "repeats": "what is said again",
     "results": "what callers get back",
     "search": "searching",
     "sections": "sections of settings",

@@ -18,6 +18,7 @@ from butlers.ids import NewId, new_id
 from butlers.kernel.lru import LRUCache
 from butlers.kernel.text import clean, prepared, preprocess_text
 from butlers.memory.model import Event, EventSubject, Lineage, VersionState
+from butlers.memory.policy.repeats import parts_of
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.memory.store import embeddings, events, search
 from butlers.memory.store.embeddings import ModelVersion, model_of
@@ -39,6 +40,8 @@ class Embedding:
 
     vector: list[float]
     version_id: UUID
+    parts: tuple[tuple[str, list[float]], ...] = ()
+    """What of it less trusted memories may say, if there are any: the whole, then sentences."""
 
     def columns(self, text: str) -> dict[str, Any]:
         """Return the columns by which a text is searched: its vector and its words."""
@@ -158,9 +161,13 @@ class Memory:
         async with self.begin(lineage) as work:  # each time: another process may move the tenant
             versions = await embeddings.find_versions(work.tx)
         version, engine = self._in_use(versions)
-        vectors = await self.vectors(engine, texts)
+        is_compared = any(one.has_less_trusted for one in versions)
+        parts = {text: parts_of(text) if is_compared else [] for text in texts}
+        every = list(dict.fromkeys([*texts, *(one for some in parts.values() for one in some)]))
+        made = dict(zip(every, await self.vectors(engine, every), strict=True))
         version_id = version.id if version else await self._register(engine, lineage)
-        return [Embedding(vector, version_id) for vector in vectors]
+        compared = {text: tuple((one, made[one]) for one in parts[text]) for text in texts}
+        return [Embedding(made[text], version_id, compared[text]) for text in texts]
 
     async def embed_question(
         self, texts: Sequence[str], standing: TenantProfile

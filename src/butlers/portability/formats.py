@@ -2,14 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from butlers.errors import InvalidInput
 from butlers.host.butler import Butler
 from butlers.llm.envelopes import mapping
-from butlers.memory.model import Lineage
+from butlers.memory.flows.authority import must_be_a_person
+from butlers.memory.model import Lineage, Origin
 from butlers.portability import native, pam
 from butlers.portability.foreign import bring_foreign
 from butlers.portability.items import members
@@ -25,7 +26,7 @@ _FIRST_LINES: Mapping[str, Callable[[bytes], bool]] = {
     "claude-mem": lambda first: first.startswith(b"SQLite format 3\0"),
 }
 EXPORTS = {"butlers": native.export_lines, "pam": pam.export_pam}
-IMPORTS = ("butlers", *READERS)
+IMPORTS = tuple(READERS)
 
 
 def exported(butler: Butler, lineage: Lineage, format: str) -> AsyncIterator[bytes]:
@@ -37,11 +38,15 @@ def exported(butler: Butler, lineage: Lineage, format: str) -> AsyncIterator[byt
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """What to import: a file or folder, its format ("": recognised), or only to show it."""
+    """What to import: a file or folder, its format ("": recognised), or only to show it.
+
+    `trusted`: the importer vouches for who the file says stated what; only a person may.
+    """
 
     file: Path
     format: str = ""
     dry_run: bool = False
+    trusted: bool = False
 
 
 async def imported(
@@ -50,14 +55,21 @@ async def imported(
     lineage: Lineage,
     on_step: OnStep = lambda step, done, total: None,
 ) -> Imported:
-    """Import a file or folder, or show what each item would become; refuse unknown formats."""
+    """Import a file or folder, or show what each item would become; refuse unknown formats.
+
+    Unless it is trusted, all of it is a document's: no more trusted, and stored like anything else.
+    """
+    if wanted.trusted:
+        must_be_a_person(lineage, "vouch for what a file says")
+    lineage = replace(lineage, origin=Origin.AGENT if wanted.trusted else Origin.DOCUMENT)
     if not wanted.file.exists():
         raise InvalidInput(f"{wanted.file}: there is no such file")
     check_storing(str(butler.home.root))
     format = wanted.format or await asyncio.to_thread(recognised, wanted.file)
     if format not in IMPORTS:
         raise InvalidInput(f"from: found {format!r:.60}; valid are {', '.join(IMPORTS)}")
-    bring = native.bring_export if format == "butlers" else partial(bring_foreign, format)
+    is_whole = wanted.trusted and format == "butlers"
+    bring = native.bring_export if is_whole else partial(bring_foreign, format)
     return await bring(butler, wanted.file, lineage, on_step, wanted.dry_run)
 
 

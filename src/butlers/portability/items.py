@@ -73,7 +73,8 @@ def _admitted(content: Content, source: Source) -> Content | str:
     known: dict[str, Any] = {"content": text, "origin": content.origin or Origin.INFERRED}
     known["idempotency_key"] = _import_key(source.format, key)
     known["metadata"] = {"source": source.format, **content.metadata}
-    known["butler" if isinstance(content, NewEpisode) else "source_butler"] = source.butler
+    if not isinstance(content, NewEpisode):
+        known["source_butler"] = source.butler
     if isinstance(content, NewFact):
         known["subject"] = str(content.subject)[:MAX_SUBJECT]
     return replace(content, **known)

@@ -2,6 +2,7 @@
 
 The first line names the columns of each kind, the last the number and the hash of the others. The
 same memories are always the same bytes. An import checks the whole file before it writes anything.
+Here the rows of a file that is trusted are brought; `export_memories` reads any other.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from uuid import UUID
 
 from butlers.errors import InvalidInput
 from butlers.host.butler import Butler
+from butlers.kernel.json_values import DEEPEST, is_deeper
+from butlers.kernel.secrets import Secrets, admitted_json, admitted_key
 from butlers.kernel.text import one_line
 from butlers.memory.flows import portable
 from butlers.memory.flows.portable import ImportLine
@@ -77,8 +80,11 @@ def is_export(first: bytes) -> bool:
     return first.lstrip().startswith(b'{"' + FORMAT.encode())
 
 
-def check_lines(file: Path, known: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Count the lines of each kind; InvalidInput names the first line that is wrong."""
+def check_lines(file: Path, known: Mapping[str, Sequence[str]] | None) -> dict[str, int]:
+    """Count the lines of each kind; InvalidInput names the first line that is wrong.
+
+    Without the `known` columns of each kind, rows are not checked.
+    """
     counts: dict[str, int] = {}
     digest, number, end = hashlib.sha256(), 0, None
     with file.open("rb") as stream:
@@ -93,19 +99,37 @@ def check_lines(file: Path, known: Mapping[str, Sequence[str]]) -> dict[str, int
             if number == 1:
                 _check_head(kind, row)
                 continue
-            _check_row(number, kind, row, known)
+            if known is not None:
+                _check_row(number, kind, row, known)
             counts[kind] = counts.get(kind, 0) + 1
     _check_end(number, end, digest.hexdigest())
     return counts
 
 
-def read_rows(file: Path) -> Iterator[ImportLine]:
-    """Yield the rows of a file that was checked."""
+def read_rows(file: Path, secrets: Secrets = "keep") -> Iterator[ImportLine]:
+    """Yield the rows of a file that was checked, without their secrets."""
     with file.open("rb") as stream:
         for number, written in enumerate(stream, 1):
             kind, row, text = _parsed(number, written)
             if kind not in (END, FORMAT):
-                yield ImportLine(number, kind, row, text)
+                line = ImportLine(number, kind, row, text)
+                yield line if secrets == "keep" else _without_secrets(line, secrets)
+
+
+_NO_TEXT, _KEYS = ("actor", "_by", "key"), ("key", "idempotency_key")
+"""The ends of columns that name a token or hold a key: what they say looks like a secret."""
+
+
+def _without_secrets(line: ImportLine, secrets: Secrets) -> ImportLine:
+    row, texts = line.row, {n: value for n, value in line.row.items() if not n.endswith(_NO_TEXT)}
+    if is_deeper(row, DEEPEST):
+        raise _wrong(line.number, f"found lists and objects more than {DEEPEST} deep")
+    try:
+        keys = {n: admitted_key(secrets, n, str(row[n])) for n in _KEYS if row.get(n)}
+        row = {**row, **admitted_json(secrets, line.kind, texts), **keys}
+    except InvalidInput as error:
+        raise _wrong(line.number, str(error)) from None
+    return line if row == line.row else replace(line, row=row, written=_json(row))
 
 
 def _parsed(number: int, written: bytes) -> tuple[str, dict[str, Any], str]:
@@ -205,7 +229,7 @@ class Imported:
 async def bring_export(
     butler: Butler, file: Path, lineage: Lineage, on_step: OnStep, dry_run: bool
 ) -> Imported:
-    """Import an export; again, it changes nothing or finishes what was interrupted."""
+    """Import an export that is trusted; again, it changes nothing or finishes what it left."""
     known = await portable.columns(butler.memory, lineage) | {NOTE: list(notes.COLUMNS)}
     on_step("checking", 0, 0)
     counts = await asyncio.to_thread(check_lines, file, known)
@@ -222,11 +246,12 @@ async def bring_export(
             done.count(f"line {line.number}", line.kind, says)
         return done
     on_step("storing", 0, sum(counts.values()))
-    memories = (line for line in read_rows(file) if line.kind != NOTE)
+    rows = partial(read_rows, file, butler.memory.settings.secrets)
+    memories = (line for line in rows() if line.kind != NOTE)
     brought = await portable.bring(butler.memory, memories, lineage)
     done.stored, done.known = brought.stored, brought.known
     if notebook is not None and counts.get(NOTE):
-        new = ((line.number, line.row) for line in read_rows(file) if line.kind == NOTE)
+        new = ((line.number, line.row) for line in rows() if line.kind == NOTE)
         stored = await notebook.apart(notes.bring, notebook, lineage.tenant_id, new)
         done.stored[NOTE], done.known[NOTE] = stored, counts[NOTE] - stored
     await portable.embed_brought(butler.memory, lineage, partial(on_step, "embedding"))

@@ -13,7 +13,7 @@ from butlers.db.sqlite import translated_errors
 from butlers.errors import InvalidInput
 from butlers.llm.envelopes import mapping
 from butlers.memory.model import New, NewEpisode, NewFact, NewRule, Origin
-from butlers.portability import conversations, documents, pam
+from butlers.portability import conversations, documents, export_memories, pam
 from butlers.portability.conversations import Conversation, Unreadable
 from butlers.portability.items import Reading, Source, digest, objects, own_predicate, words
 from butlers.sessions.transcripts import utc_instant
@@ -236,6 +236,7 @@ def _bank_fact(row: Any, document: str) -> Iterator[NewFact]:
 
 
 READERS: Mapping[str, Callable[[Source], Reading]] = {
+    "butlers": export_memories.read_export,
     "pam": _read_pam,
     "chatgpt": _read_conversations,
     "claude": _read_claude,

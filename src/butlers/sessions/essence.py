@@ -15,6 +15,7 @@ import structlog
 
 from butlers.kernel.secrets import masked
 from butlers.kernel.text import normalise_whitespace
+from butlers.memory.flows.provenance import find_repeated
 from butlers.memory.flows.session_parts import NewPart, Part, last_part, session_key, store_part
 from butlers.memory.model import NewEpisode, Origin
 from butlers.memory.operations import OperationContext
@@ -49,6 +50,7 @@ class Essence:
     asked_at: str = ""
     through: str = ""
     statements: tuple[SpokenStatement, ...] = ()
+    outcome: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,7 @@ def _essence(
         part[-1].at,
         part[-1].through,
         tuple(statement for turn in part for statement in turn.statements),
+        outcome,
     )
 
 
@@ -239,9 +242,12 @@ async def store_essence(
     """Store a part of a session after another; None if another part was stored there."""
     memory, scope = ctx.memory, await ctx.store_scope(ctx.memory.butler)
     session_id, key = id_of(session), session_key(session)
+    outcome = essence.outcome
+    for repeated in await find_repeated(memory, outcome, ctx.lineage):
+        outcome = outcome.replace(repeated, RECALLED)
     # Several speak in it, so that it has no author.
     episode = NewEpisode(
-        essence.text,
+        essence.text.removesuffix(essence.outcome) + outcome,
         scope,
         session_id,
         metadata={**metadata, "session": session, "through": essence.through},
@@ -255,7 +261,7 @@ async def store_essence(
         for waits in (False, True)
     )
     rows = piece_episodes(pieces, scope, session, metadata)
-    new = NewPart(session, after, essence.through, episode, sure, rows, waiting)
+    new = NewPart(session, after, essence.through, episode, sure, rows, waiting, outcome)
     stored = await store_part(memory, new, ctx.lineage)
     if stored is not None:
         log.info(

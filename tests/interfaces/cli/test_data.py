@@ -76,7 +76,7 @@ def test_what_is_taken_along_is_the_same_bytes_in_another_butler(home: Home, tmp
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     run(home, "export", first)
     assert first.stat().st_mode & 0o077 == 0
-    assert "2 note" in run(home, "import", first, "-b", "kitchen")
+    assert "2 note" in run(home, "import", first, "--trusted", "-b", "kitchen")
     run(home, "export", second, "-b", "kitchen")
     assert first.read_bytes() == second.read_bytes()
 
@@ -131,8 +131,10 @@ def test_a_dry_run_shows_what_each_item_becomes_and_stores_nothing(home: Home, t
     assert dry_run()["known"] == {"fact": 2}
 
     run(home, "export", tmp_path / "whole.jsonl")
-    shown = run(home, "import", tmp_path / "whole.jsonl", "--dry-run", "-b", "kitchen")
+    whole = ("import", tmp_path / "whole.jsonl", "--dry-run", "-b", "kitchen")
+    shown = run(home, *whole, "--trusted")
     assert "would import from butlers: 1 entity" in shown and "Wilmarie" in shown
+    assert "only an import that trusts the file brings it" in run(home, *whole)
 
 
 @pytest.mark.contract("L39")

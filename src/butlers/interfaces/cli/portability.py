@@ -68,6 +68,12 @@ def import_memories(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what each item would become; store nothing.")
     ] = False,
+    trusted: Annotated[
+        bool,
+        typer.Option(
+            "--trusted", help="Keep who stated what as the file says; for an export of your own."
+        ),
+    ] = False,
     butler: ButlerOption = "general",
     home: HomeOption = None,
     tenant: TenantOption = None,
@@ -75,6 +81,7 @@ def import_memories(
 ) -> None:
     """Import memories: an export of butlers, or what another product exports or stores.
 
+    They are marked as a document's and never outrank what you stated, unless you trust the file.
     An item that cannot be read is skipped and named. Importing a file twice changes nothing.
     """
     from dataclasses import asdict
@@ -83,7 +90,7 @@ def import_memories(
     from butlers.sessions.privacy import check_switch
 
     check_switch()
-    wanted = ImportRequest(source, from_ or "", dry_run)
+    wanted = ImportRequest(source, from_ or "", dry_run, trusted)
 
     async def run(opened: "Butler") -> Any:
         with progress_bar() as update:
@@ -201,9 +208,9 @@ def _counted(counts: dict[str, int]) -> str:
 
 
 def _lineage(opened: "Butler", tenant: str | None) -> "Lineage":
-    from butlers.memory.model import Lineage
+    from butlers.memory.model import Lineage, Origin
 
-    return Lineage(acting_as(opened, tenant), "cli")
+    return Lineage(acting_as(opened, tenant), "cli", origin=Origin.OPERATOR)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from starlette.responses import StreamingResponse
 from butlers.errors import InvalidInput
 from butlers.interfaces.http.access import ButlerAccess, CurrentAccess
 from butlers.memory.model import Lineage
+from butlers.memory.operations import OperationContext
 from butlers.memory.operations.results import report
 from butlers.memory.policy.erasure import ErasureRequest
 from butlers.operation import Input, Output
@@ -110,6 +111,9 @@ async def bring(
     request: Request,
     source: Annotated[str | None, Query(description=f"One of {', '.join(IMPORTS)}.")] = None,
     dry_run: Annotated[bool, Query(description="List what each item would become.")] = False,
+    trusted: Annotated[
+        bool, Query(description="Keep who stated what, and how far that is trusted, as written.")
+    ] = False,
 ) -> Any:
     """Import the request's body, for the operator; use `butlers import` for a larger file."""
     _require_operator(access, "import", "butlers import FILE")
@@ -118,7 +122,7 @@ async def bring(
         with file.open("wb") as stream:
             async for piece in request.stream():
                 stream.write(piece)
-        wanted = ImportRequest(file, source or "", dry_run)
+        wanted = ImportRequest(file, source or "", dry_run, trusted)
         return await imported(access.butler, wanted, lineage_of(access))
 
 
@@ -146,7 +150,7 @@ async def verify_receipt(access: CurrentAccess, asked: AskedVerdict) -> Any:
 
 def lineage_of(access: ButlerAccess) -> Lineage:
     """Return on whose behalf the caller acts."""
-    return Lineage(access.caller.tenant_id, access.caller.actor, access.request_id)
+    return OperationContext.of(access.butler.memory, access.caller, access.request_id).lineage
 
 
 def _require_operator(access: ButlerAccess, verb: str, command: str) -> None:

@@ -11,6 +11,7 @@ from butlers.kernel.text import says_the_same
 from butlers.memory.flows.doubts import find_in_doubt
 from butlers.memory.flows.fact_windows import existing_fact, inherit_sources
 from butlers.memory.flows.proposals import propose_fact
+from butlers.memory.flows.provenance import link_repeated, provenance_of
 from butlers.memory.flows.remember import insert_fact
 from butlers.memory.flows.results import StoredFact
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
@@ -78,8 +79,8 @@ async def undo_correction(memory: Memory, fact_id: str | UUID, lineage: Lineage)
 async def _correct(work: UnitOfWork, fact_id: UUID, new: NewFact, made: Embedding) -> StoredFact:
     """Store a correction for the window of the wrong fact, which then never was valid."""
     wrong, others = await _lock_fact(work, fact_id, new)
-    provenance = trust.provenance(new, work.lineage)
-    place = Placement(wrong.window)
+    sourced = await provenance_of(work, new, made)
+    provenance, place = sourced.provenance, Placement(wrong.window)
     if not provenance.quarantined:
         if wrong.trust > provenance.trust:
             return await _propose(work, new, wrong)
@@ -88,6 +89,7 @@ async def _correct(work: UnitOfWork, fact_id: UUID, new: NewFact, made: Embeddin
         [before] = await facts.find(work.tx, ids=[fact_id], now=work.now)
         provenance = trust.restating(provenance, before)
     stored = await insert_fact(work, new, made, provenance, place)
+    await link_repeated(work, stored.ref, sourced)
     await facts.inherit(work.tx, id=stored.id, before_id=fact_id)
     if wrong.says_same:
         await inherit_sources(work, stored.id, fact_id)

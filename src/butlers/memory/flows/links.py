@@ -1,6 +1,7 @@
 """Link memories to each other, and list links."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -53,11 +54,16 @@ async def create_link(  # noqa: PLR0913 - the two ends of a link are four fields
         return await link_in(work, link)
 
 
-async def link_in(work: UnitOfWork, link: Link) -> bool:
-    """Link two memories that exist; false when they are linked so already."""
+async def link_in(work: UnitOfWork, link: Link, *, repeats: bool = False) -> bool:
+    """Link two memories that exist; false when they are linked so already.
+
+    `repeats`: the event says that the source says again what the target says.
+    """
     now = work.now
     if added := await links.insert(work.tx, link, now):
-        await work.record(link_event(EventType.LINK_CREATED, links.ends(link)), now)
+        event = link_event(EventType.LINK_CREATED, links.ends(link))
+        payload = event.payload | ({"repeats": True} if repeats else {})
+        await work.record(replace(event, payload=payload), now)
     return added
 
 

@@ -27,6 +27,12 @@ from butlers.memory.flows.fact_windows import (
     with_window,
 )
 from butlers.memory.flows.proposals import propose_fact
+from butlers.memory.flows.provenance import (
+    Sourced,
+    link_repeated,
+    provenance_of,
+    provenance_payload,
+)
 from butlers.memory.flows.results import (
     Stored,
     StoredEpisode,
@@ -79,30 +85,32 @@ async def store_episode_in(
     work: UnitOfWork, new: NewEpisode, embedding: Embedding, more: dict[str, Any] | None = None
 ) -> StoredEpisode:
     """Store a checked and embedded episode in a transaction; `more` goes into its event."""
-    stored, payload = await insert_episode(work, new, embedding, now := work.now)
+    stored, payload, sourced = await insert_episode(work, new, embedding, now := work.now)
     if payload:
         await work.record(Event(EventType.EPISODE_CREATED, stored.id, payload | (more or {})), now)
+        await link_repeated(work, stored.ref, sourced)
     return stored
 
 
 async def insert_episode(
     work: UnitOfWork, new: NewEpisode, embedding: Embedding, now: datetime
-) -> tuple[StoredEpisode, dict[str, Any]]:
-    """Insert an episode, and return what its event has to say; nothing if it was known."""
-    episode_id = work.memory.new_id()
+) -> tuple[StoredEpisode, dict[str, Any], Sourced]:
+    """Insert an episode; return what its event has to say, nothing if it was known, and of whom."""
+    episode_id, sourced = work.memory.new_id(), await provenance_of(work, new, embedding)
     days = limits.PIECE_DAYS if new.piece else work.settings.episodes.default_ttl_days
-    provenance = trust.provenance(new, work.lineage)
+    provenance = sourced.provenance
     if provenance.trust is Trust.LOW:
         days = min(days, LOW_TRUST_DAYS)
     expires_at = now + timedelta(days=days)
     row = _row(episode_id, new, embedding, now, provenance)
     if await episodes.insert(work.tx, expires_at=expires_at, **row) is None:
         known = await known_row(work.tx, new)
-        return StoredEpisode(known["id"], known["expires_at"]), {}
+        return StoredEpisode(known["id"], known["expires_at"]), {}, sourced
     kind = {"piece": new.piece, "to": "consolidated"} if new.piece else {"to": "pending"}
     payload = {**kind, "butler": new.butler, "importance": new.importance}
-    payload |= _provenance_payload(new, provenance)
-    return StoredEpisode(episode_id, expires_at, waits_for(provenance.quarantined)), payload
+    payload |= provenance_payload(new, provenance)
+    waits = waits_for(provenance.quarantined)
+    return StoredEpisode(episode_id, expires_at, waits), payload, sourced
 
 
 async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFact:
@@ -129,9 +137,10 @@ async def store_fact_in(work: UnitOfWork, new: NewFact, embedding: Embedding) ->
     source = None
     if new.source_episode_id is not None:
         new, source = await _with_source(work.tx, new, new.source_episode_id)
-    provenance = trust.provenance(new, work.lineage, source)
-    new, identity = await link_entity(work, new, provenance)
-    stored = await _store_linked(work, new, embedding, provenance, identity.is_first)
+    sourced = await provenance_of(work, new, embedding, source)
+    new, identity = await link_entity(work, new, sourced.provenance)
+    stored = await _store_linked(work, new, embedding, sourced.provenance, identity.is_first)
+    await link_repeated(work, stored.ref, sourced)
     return replace(stored, identity=identity)
 
 
@@ -212,13 +221,14 @@ async def store_rule_in(work: UnitOfWork, new: NewRule, embedding: Embedding) ->
     source = None
     if new.source_episode_id is not None:
         new, source = await _with_source(work.tx, new, new.source_episode_id)
-    provenance = trust.provenance(new, work.lineage, source)
-    now, rule_id = work.now, work.memory.new_id()
+    sourced = await provenance_of(work, new, embedding, source)
+    provenance, now, rule_id = sourced.provenance, work.now, work.memory.new_id()
     decay = {"confidence": RULE_CONFIDENCE, "decay_rate": decay_rate(None, provenance.trust)}
     if not await rules.insert(work.tx, **decay, **_row(rule_id, new, embedding, now, provenance)):
         return StoredRule((await known_row(work.tx, new))["id"])
-    payload = {"to": "candidate", "scope": new.scope, **_provenance_payload(new, provenance)}
+    payload = {"to": "candidate", "scope": new.scope, **provenance_payload(new, provenance)}
     await work.record(Event(EventType.RULE_CREATED, rule_id, payload), now)
+    await link_repeated(work, MemoryRef(MemoryType.RULE, rule_id), sourced)
     await linkage.depend_in(work, MemoryRef(MemoryType.RULE, rule_id), new.depends_on)
     return StoredRule(rule_id, waits_for(provenance.quarantined))
 
@@ -272,21 +282,6 @@ def _row(
     }
 
 
-def _provenance_payload(new: New, provenance: Provenance) -> dict[str, Any]:
-    """Return what an event says of a memory's source, lesser trust and quarantine."""
-    payload: dict[str, Any] = {}
-    if not isinstance(new, NewEpisode):
-        episode = new.source_episode_id
-        payload = {
-            "source_butler": new.source_butler,
-            "source_episode_id": episode and str(episode),
-        }
-    if provenance.trust < Trust.STATED:
-        payload |= {"origin": provenance.origin, "trust": provenance.trust}
-    more = {name: getattr(provenance, name) for name in ("agent", "accepted_by", "quarantined")}
-    return payload | {name: value for name, value in more.items() if value}
-
-
 def _fact_created(fact_id: UUID, new: NewFact, place: Placement, provenance: Provenance) -> Event:
     payload = {
         "to": "quarantined" if provenance.quarantined else "active",
@@ -297,6 +292,6 @@ def _fact_created(fact_id: UUID, new: NewFact, place: Placement, provenance: Pro
         "supersedes": str(place.replaced) if place.replaced else None,
         **({"entity_id": str(new.entity_id)} if new.entity_id else {}),
         **stated_window(place.window),
-        **_provenance_payload(new, provenance),
+        **provenance_payload(new, provenance),
     }
     return Event(EventType.FACT_CREATED, fact_id, payload)

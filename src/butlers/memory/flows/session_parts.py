@@ -13,6 +13,7 @@ from butlers.memory.flows.decisions import mark_past, settles
 from butlers.memory.flows.entity_linking import hold_all
 from butlers.memory.flows.links import derive_in, link_in
 from butlers.memory.flows.proposals import propose_stated
+from butlers.memory.flows.provenance import Sourced, link_repeated
 from butlers.memory.flows.remember import insert_episode, store_episode_in, store_in
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import (
@@ -24,6 +25,7 @@ from butlers.memory.model import (
     NewEpisode,
     NewFact,
     NewRule,
+    PieceKind,
     Relation,
     Trust,
 )
@@ -63,6 +65,8 @@ class NewPart:
     pieces: Sequence[NewEpisode] = ()
     waiting: Sequence[Candidate] = ()
     """Candidates that are proposed: it is uncertain that the user stated them."""
+    outcome: str = ""
+    """The end of the episode's text, in which the agent speaks."""
 
     @property
     def place(self) -> int:
@@ -91,19 +95,20 @@ async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | N
     pieces = _checked_pieces(memory, new.pieces, new.place, episode.doubt)
     texts = [one.searchable_text for one in (episode, *pieces, *candidates)]
     vector, *vectors = await memory.embed(texts, lineage)
+    vector = replace(vector, parts=())  # a person speaks in it too
+    words = new.episode.content.removesuffix(new.outcome)
+    compared = [_compared(*one, words) for one in zip(pieces, vectors, strict=False)]
     lineage = replace(lineage, request_id=session_key(new.session))
     async with memory.begin(lineage) as work:
         await work.tx.lock_names("session", new.session)
         if await _last_part(work.tx, new.session) != new.after:
             return None
         stored = await _store_episode(work, new, episode, vector)
-        await _store_pieces(work, stored, zip(pieces, vectors, strict=False))
+        await _store_pieces(work, stored, zip(pieces, compared, strict=True))
         drawn = zip(candidates, vectors[len(pieces) :], strict=True)
         await _store_candidates(work, stored, drawn)
-        for candidate in waiting:
-            if fresh := await _unless_known(work, candidate):
-                why = DRAWN_FROM_HELD if episode.doubt else MAYBE_PASTED
-                await propose_stated(work, fresh, stored.episode_id, why)
+        why = DRAWN_FROM_HELD if episode.doubt else MAYBE_PASTED
+        await _propose_candidates(work, stored, waiting, why)
     return stored
 
 
@@ -122,7 +127,8 @@ async def store_pieces(
     vectors = await memory.embed([piece.searchable_text for piece in checked], lineage)
     async with memory.begin(replace(lineage, request_id=session_key(session))) as work:
         await work.tx.lock_names("session", session)
-        await _store_pieces(work, part, zip(checked, vectors, strict=True))
+        compared = [_compared(*one, "") for one in zip(checked, vectors, strict=True)]
+        await _store_pieces(work, part, zip(checked, compared, strict=True))
 
 
 def session_key(session: str) -> str:
@@ -186,17 +192,33 @@ async def _store_pieces(
     work: UnitOfWork, part: Part, pieces: Iterable[tuple[NewEpisode, Embedding]]
 ) -> None:
     payloads, now = dict[UUID, dict[str, Any]](), work.now
-    settled: list[tuple[UUID, NewEpisode]] = []
+    stored: list[tuple[MemoryRef, NewEpisode, Sourced]] = []
     for piece, embedding in pieces:
         metadata = {**piece.metadata, "part": str(part.episode_id)}
         piece = replace(piece, metadata=metadata)
-        row, payload = await insert_episode(work, piece, embedding, now)
+        row, payload, sourced = await insert_episode(work, piece, embedding, now)
         if payload:
             payloads[row.id] = payload
-            settled += [(row.id, piece)] if settles(piece.piece, piece.content) else []
+            stored.append((row.ref, piece, sourced))
     await work.record(Transition(EventType.EPISODE_CREATED, payloads), now)
-    for id, piece in settled:
-        await mark_past(work, id, piece.content, piece.butler)
+    for ref, piece, sourced in stored:
+        await _settle(work, ref, piece, sourced)
+
+
+async def _settle(work: UnitOfWork, ref: MemoryRef, piece: NewEpisode, sourced: Sourced) -> None:
+    """Link a piece to what it repeats; one that repeats nothing may make decisions past."""
+    await link_repeated(work, ref, sourced)
+    if sourced.original is None and settles(piece.piece, piece.content):
+        await mark_past(work, ref.id, piece.content, piece.butler)
+
+
+def _compared(piece: NewEpisode, embedding: Embedding, words: str) -> Embedding:
+    """Return the vectors of what an agent says in a piece, without its user's words."""
+    if piece.piece not in (PieceKind.ANSWER, PieceKind.DECISION):
+        return replace(embedding, parts=())
+    whole, each = embedding.parts[:1], embedding.parts[1:]
+    told = tuple(part for part in each or whole if part[0] not in words)
+    return replace(embedding, parts=(*whole, *told) if each and told else told)
 
 
 async def _store_candidates(
@@ -214,6 +236,15 @@ async def _store_candidates(
         if new is not None:
             stored = await store_in(work, new, embedding)
             await derive_in(work, stored.ref, [part.episode_id])
+
+
+async def _propose_candidates(
+    work: UnitOfWork, part: Part, waiting: Sequence[Candidate], why: str
+) -> None:
+    """Propose what was stated perhaps, unless it is known."""
+    for candidate in waiting:
+        if new := await _unless_known(work, candidate):
+            await propose_stated(work, new, part.episode_id, why)
 
 
 async def _unless_known(work: UnitOfWork, new: Candidate) -> Candidate | None:

@@ -1,18 +1,25 @@
-"""Plan an undo: read everything that came through a source, before any of it is undone."""
+"""Plan an undo: read everything that came through a source, before any of it is undone.
 
+What was stored later and says the same is a copy, whoever stored it and however it got there: it
+goes too, unless a person stated, accepted or confirmed it.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput
 from butlers.memory.flows.fact_windows import find_existing, moved_window, window_of
+from butlers.memory.flows.provenance import EXACT, NEAREST
 from butlers.memory.flows.session_parts import session_key
 from butlers.memory.handle import Memory, UnitOfWork
 from butlers.memory.model import Event, EventType, MemoryType, Validity
+from butlers.memory.policy.repeats import says_again
 from butlers.memory.policy.validity import Window, room
-from butlers.memory.store import facts, undo
+from butlers.memory.store import facts, repeats, undo
 from butlers.memory.store.facts import FactKey
 
 SHOWN = 100
@@ -21,6 +28,9 @@ GONE = ("gone", "retracted", "forgotten", "expired")
 """States of memories that need no undoing."""
 
 _EXCERPT = 120
+_LIMITS = {"few": EXACT, "most": NEAREST, "told_since": datetime.fromtimestamp(0, UTC)}
+_PERSONS = ["cli", "operator"]
+"""The actors of people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +95,10 @@ class UndoContext(UnitOfWork):
 
 @dataclass(slots=True)
 class UndoReport:
-    """What an undo did, or would do; `entities_left` are changes to entities that stay."""
+    """What an undo did, or would do; `entities_left` are changes to entities that stay.
+
+    `copies` counts the memories that repeat others; `copies_left` are a person's, and stay.
+    """
 
     applied: bool
     episodes: int = 0
@@ -99,6 +112,8 @@ class UndoReport:
     proposals: int = 0
     entities: int = 0
     entities_left: int = 0
+    copies: int = 0
+    copies_left: list[dict[str, Any]] = field(default_factory=list)
     memories: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -115,6 +130,8 @@ class UndoPlan:
     proposals: list[Row]
     links: int
     entities: list[Row]
+    copies: frozenset[UUID]
+    kept: list[Row]
 
     @property
     def ids(self) -> list[UUID]:
@@ -146,7 +163,11 @@ class UndoPlan:
             proposals=len(self.proposals),
             entities=len(changes) - left,
             entities_left=left,
-            memories=[_named(row) for row in present[:SHOWN]],
+            copies=sum(row["id"] in self.copies for row in present),
+            copies_left=[_named(row) for row in self.kept[:SHOWN]],
+            memories=[
+                _named(row) | {"is_copy": row["id"] in self.copies} for row in present[:SHOWN]
+            ],
         )
 
 
@@ -154,7 +175,8 @@ async def plan(memory: Memory, tx: Transaction, source: UndoSource) -> UndoPlan:
     """Read everything that came through a source."""
     values = source.values()
     known = {**values, "session_id": source.session_id or UUID(int=0)}
-    taken = await undo.find_stored(tx, now=memory.now(), **known)
+    taken, copies, kept = await _with_copies(memory, tx, known)
+    known |= _columns(copies)
     ids = [row["id"] for row in taken]
     return UndoPlan(
         source,
@@ -166,7 +188,31 @@ async def plan(memory: Memory, tx: Transaction, source: UndoSource) -> UndoPlan:
         await undo.find_proposals(tx, ids=ids, **values),
         await undo.count_links(tx, ids=ids, **values),
         await undo.find_entity_changes(tx, **values),
+        frozenset(copies),
+        list(kept.values()),
     )
+
+
+async def _with_copies(
+    memory: Memory, tx: Transaction, known: Mapping[str, Any]
+) -> tuple[list[Row], dict[UUID, Row], dict[UUID, Row]]:
+    """Find what came through a source, the copies among it, and those that are a person's."""
+    copies, kept, compared = dict[UUID, Row](), dict[UUID, Row](), set[UUID]()
+    while True:
+        taken = await undo.find_stored(tx, now=memory.now(), **known, **_columns(copies))
+        new = [row for row in taken if row["id"] not in compared]
+        if not new:
+            return taken, copies, kept
+        compared |= {row["id"] for row in new}
+        asked = {"kinds": [row["kind"] for row in new], "ids": [row["id"] for row in new]}
+        for row in await repeats.find_copies(tx, persons=_PERSONS, **asked, **_LIMITS):
+            says = (row["content"], row["original"], row["similarity"])
+            if row["id"] not in compared and (row["is_linked"] or says_again(*says)):
+                (kept if row["is_persons"] else copies)[row["id"]] = row
+
+
+def _columns(copies: Mapping[UUID, Row]) -> dict[str, Sequence[Any]]:
+    return {"copies": list(copies), "copied_kinds": [row["kind"] for row in copies.values()]}
 
 
 def _window_before(row: Row) -> Window:
@@ -179,4 +225,5 @@ def _window_before(row: Row) -> Window:
 
 def _named(row: Row) -> dict[str, Any]:
     excerpt = (row["content"] or "")[:_EXCERPT]
-    return {"memory_type": row["kind"], "id": row["id"], "content": excerpt, "state": row["state"]}
+    state = {"state": row["state"]} if "state" in row else {}
+    return {"memory_type": row["kind"], "id": row["id"], "content": excerpt, **state}

@@ -101,9 +101,10 @@ def provenance(new: New, lineage: Lineage, source: Row | None = None) -> Provena
     """Return a new memory's origin, trust and author, and why it is quarantined, if it is.
 
     It is trusted no further than the caller and the episode it is drawn from. What a person stores
-    is never quarantined; what a transcript says in a person's name may be.
+    is never quarantined; what a transcript says in a person's name may be. A document's caller
+    states nothing in a person's name.
     """
-    origin = new.origin or lineage.origin
+    origin = min(new.origin or lineage.origin, lineage.origin, key=lambda one: one.trust)
     most = Trust(source["trust"]) if source else Trust.STATED
     held = new.doubt or (DRAWN_FROM_HELD if source and source["is_held"] else "")
     return Provenance(

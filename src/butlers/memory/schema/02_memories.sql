@@ -126,6 +126,8 @@ create index episodes_unread on episodes (tenant_id, created_at, id)
 where consolidation_status <> 'consolidated';
 create index episodes_quarantined on episodes (tenant_id, created_at, id)
 where quarantined is not null;
+create index episodes_less_trusted on episodes (tenant_id, id)
+where trust < 3 or quarantined is not null;
 create unique index episodes_idempotency on episodes (tenant_id, idempotency_key)
 where idempotency_key is not null;
 
@@ -229,6 +231,8 @@ where validity = 'active' and entity_id is null;
 create index facts_active_subject on facts (tenant_id, subject, created_at desc)
 where validity = 'active' and entity_id is null;
 create index facts_quarantined on facts (tenant_id, created_at, id) where quarantined is not null;
+create index facts_less_trusted on facts (tenant_id, id)
+where trust < 3 or quarantined is not null;
 create unique index facts_idempotency on facts (tenant_id, idempotency_key)
 where idempotency_key is not null;
 -- After the index above, so that a key used twice is reported before two facts at one time.

@@ -62,6 +62,8 @@ create index rules_tenant on rules (tenant_id, scope);
 create index rules_tenant_created on rules (tenant_id, created_at desc, id);
 create index rules_decaying on rules (tenant_id, id) where decay_rate > 0;
 create index rules_quarantined on rules (tenant_id, created_at, id) where quarantined is not null;
+create index rules_less_trusted on rules (tenant_id, id)
+where trust < 3 or quarantined is not null;
 create unique index rules_idempotency on rules (tenant_id, idempotency_key)
 where idempotency_key is not null;
 

@@ -40,6 +40,8 @@ class ModelVersion:
     directory: str
     state: VersionState
     created_at: datetime
+    has_less_trusted: bool = False
+    """Whether the tenant has memories that are less trusted."""
 
     @property
     def name(self) -> str:

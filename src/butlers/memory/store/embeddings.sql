@@ -19,7 +19,11 @@ limit 1
 
 -- find_versions --
 -- Every model known to this tenant, newest first.
-select id, model, version, dimensions, directory, state, created_at
+select id, model, version, dimensions, directory, state, created_at,
+  exists (select from episodes where tenant_id = :tenant_id and {is_less_trusted})
+    or exists (select from facts where tenant_id = :tenant_id and {is_less_trusted})
+    or exists (select from rules where tenant_id = :tenant_id and {is_less_trusted})
+    as has_less_trusted
 from embedding_versions
 where tenant_id = :tenant_id
 order by created_at desc, id

@@ -1,3 +1,16 @@
+-- {is_less_trusted} --
+-- What trust says that a memory came from a page, a tool or a low-trust caller; or it waits.
+(trust < 3 or quarantined is not null)
+
+-- {repeating} --
+-- Whether a link `l` says that its source repeats its target.
+exists (
+    select from memory_events r
+    where r.tenant_id = :tenant_id and r.memory_id = l.source_id
+      and r.event_type = 'link_created' and r.payload -> 'repeats' = 'true'
+      and r.payload ->> 'target_id' = l.target_id::text
+  )
+
 -- {fact_confidence} --
 -- Confidence of a fact after decay.
 effective_confidence(confidence, decay_rate, last_confirmed_at, :now)

@@ -29,7 +29,8 @@ event_type in ('fact_confirmed', 'rule_confirmed', 'rule_marked_helpful')
 case when accepted_by = any(:revoked::text[]) then null else accepted_by end
 
 -- {stored} --
--- What a source stored and what was drawn from that, except by links it drew or facts inherited.
+-- What a source stored, its copies, and what was drawn from that, except by links that it drew or
+-- that name a repetition, or as facts inherited.
 with recursive taken (kind, id) as (
   (
     select memory_type as kind, memory_id as id from memory_events
@@ -44,6 +45,8 @@ with recursive taken (kind, id) as (
     select 'episode', id from episodes where {of_source}
     union
     select 'fact', id from facts where {of_source}
+    union
+    select kind, id from unnest(:copied_kinds::text[], :copies::uuid[]) as copied (kind, id)
   )
   union
   select drawn.kind, drawn.id
@@ -58,6 +61,7 @@ with recursive taken (kind, id) as (
     select l.source_type, l.source_id from memory_links l
     where l.tenant_id = :tenant_id and l.relation = 'derived_from'
       and l.target_type = taken.kind and l.target_id = taken.id and not {linked_by_source}
+      and not {repeating}
   ) drawn
   where not exists (
     select from memory_events c
