@@ -63,6 +63,8 @@ class Caller:
     rights: Right = Right.OPERATE
     scopes: tuple[str, ...] = ()
     """The scopes it may write, and read besides global ones; empty for no limit."""
+    may_decide: bool = False
+    """Whether a person is present, or made this caller's token to decide in a person's place."""
 
     def require_unlimited(self, what: str) -> None:
         """Raise Forbidden if the caller's token is limited to scopes."""

@@ -38,7 +38,8 @@ class Origin(StrEnum):
 class Lineage:
     """On whose behalf something happens: the tenant, the caller and the request.
 
-    `origin` is that of what the caller says; nothing it stores is trusted beyond `ceiling`.
+    `origin` is that of what the caller says; nothing it stores is trusted beyond `ceiling`. Whether
+    it `may_decide`, its `Caller` says.
     """
 
     tenant_id: str
@@ -46,6 +47,7 @@ class Lineage:
     request_id: str | None = None
     origin: Origin = Origin.AGENT
     ceiling: Trust = Trust.STATED
+    may_decide: bool = False
 
     @property
     def trust(self) -> Trust:

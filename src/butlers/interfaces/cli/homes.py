@@ -113,9 +113,10 @@ async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") ->
 
     # Tokens and links are made last: nobody would see those of a start that failed.
     async def welcome(running: "Running") -> None:
-        links = SignInLinks(home.invitations_directory)
-        link = running.url + links.create() if pages is not None else ""
-        _welcome(home, running, link, await _first_token(home, house))
+        links, token = SignInLinks(home.invitations_directory), await _first_token(home, house)
+        # Whoever sets the home up may decide; later starts are not asked for by a person.
+        link = links.create(may_decide=token is not None)
+        _welcome(home, running, running.url + link if pages is not None else "", token)
         for name in house.failed:
             typer.echo(f"butlers: {name} failed to start; see `butlers status`", err=True)
 

@@ -21,6 +21,7 @@ from butlers.interfaces.cli.options import (
     with_butler,
 )
 from butlers.interfaces.cli.output import progress_bar, show_json, show_line, show_table, visible
+from butlers.interfaces.cli.presence import prove_presence
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -139,7 +140,10 @@ def erase(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what would be erased; with --yes, erase it and write a signed receipt."""
+    """Show what would be erased; with --yes, erase it and write a signed receipt.
+
+    Only a person erases: at a terminal, or with an operator token.
+    """
     if context.invoked_subcommand is not None:
         return
     from butlers.memory.policy.erasure import ErasureRequest
@@ -148,10 +152,17 @@ def erase(
     everything = bool(tenant) and not (about or entity or session)
     request = ErasureRequest(about, _entity(entity), session, everything, tuple(keep or ()))
     data.check(request)
-    work = data.erase if yes else data.preview
-    result = with_butler(
-        butler, home, lambda opened: work(opened, request, _lineage(opened, tenant))
-    )
+
+    async def run(opened: "Butler") -> dict[str, Any]:
+        lineage = _lineage(opened, tenant)
+        found = await data.preview(opened, request, lineage)
+        if not yes:
+            return found
+        about = [f"erase {_counted(found['counts'])}", "it cannot be undone"]
+        await prove_presence(opened.home, butler, tenant, "erase", about)
+        return await data.erase(opened, request, lineage)
+
+    result = with_butler(butler, home, run)
     if receipt is not None and yes:
         with _written(str(receipt)) as write:
             write((json.dumps(result, indent=2, ensure_ascii=False) + "\n").encode())

@@ -17,6 +17,7 @@ from starlette.responses import StreamingResponse
 
 from butlers.errors import InvalidInput
 from butlers.interfaces.http.access import ButlerAccess, CurrentAccess
+from butlers.memory.flows.authority import must_decide
 from butlers.memory.model import Lineage
 from butlers.memory.operations.results import report
 from butlers.memory.policy.erasure import ErasureRequest
@@ -146,7 +147,9 @@ async def verify_receipt(access: CurrentAccess, asked: AskedVerdict) -> Any:
 
 def lineage_of(access: ButlerAccess) -> Lineage:
     """Return on whose behalf the caller acts."""
-    return Lineage(access.caller.tenant_id, access.caller.actor, access.request_id)
+    caller = access.caller
+    named = (caller.tenant_id, caller.actor, access.request_id)
+    return Lineage(*named, may_decide=caller.may_decide)
 
 
 def _require_operator(access: ButlerAccess, verb: str, command: str) -> None:
@@ -154,3 +157,4 @@ def _require_operator(access: ButlerAccess, verb: str, command: str) -> None:
         raise HTTPException(
             403, f"only the operator of the home may {verb}: run `{command}` on its machine"
         )
+    must_decide(lineage_of(access), verb)

@@ -143,7 +143,7 @@ async def erase_data(visit: ButlerSending) -> Response:
 async def _render_data(visit: ButlerVisit, **values: Any) -> Response:
     """Render the page; those who may run its jobs also see what removing the butler deletes."""
     removal = await preview_removal(visit) if visit.may_run_jobs else None
-    may_erase = visit.caller.is_operator
+    may_erase = visit.caller.is_operator and visit.caller.may_decide
     return render_butler(visit, "data", may_erase=may_erase, removal=removal, **values)
 
 
