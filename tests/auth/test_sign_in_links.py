@@ -46,7 +46,7 @@ def test_a_link_is_good_for_ten_minutes(invitations: SignInLinks, clock: Walking
 def test_of_many_at_once_one_gets_in(invitations: SignInLinks) -> None:
     secret = secret_of(invitations.create())
     with ThreadPoolExecutor(8) as pool:
-        assert sum(pool.map(invitations.redeem, [secret] * 64)) == 1
+        assert sum(map(bool, pool.map(invitations.redeem, [secret] * 64))) == 1
 
 
 def test_only_a_digest_is_kept_where_nobody_else_can_look(

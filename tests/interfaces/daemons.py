@@ -15,6 +15,8 @@ from typing import Any
 
 import httpx2
 
+from butlers.auth.rights import Right
+from butlers.auth.tokens import TokenFile
 from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.host.home import Home
 from interfaces.forked import Forked, run_forked
@@ -22,6 +24,13 @@ from interfaces.forked import Forked, run_forked
 ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
 ENVIRONMENT["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
 PROGRAM = (sys.executable, "-m", "butlers")
+
+
+def operating(home: Home, butler: str = "general", tenant: str = "default") -> dict[str, str]:
+    """The environment of a command that may decide: an operator token made for it is passed."""
+    grant = {"note": "tests", "rights": Right.OPERATE}
+    _, token = TokenFile(home.tokens_file).create(butler, tenant, **grant)
+    return ENVIRONMENT | {"BUTLERS_OPERATOR_TOKEN": token}
 
 
 @contextmanager

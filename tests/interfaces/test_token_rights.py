@@ -22,7 +22,7 @@ from butlers.clock import utc_now
 from butlers.errors import InvalidInput
 from butlers.host.home import Home
 from butlers.host.home_tokens import ensure_hook_token
-from interfaces.daemons import ENVIRONMENT, Daemon, butlers, up
+from interfaces.daemons import ENVIRONMENT, Daemon, butlers, operating, up
 from interfaces.furnished import furnished_home
 from interfaces.mcp.clients import over_http, refusal
 
@@ -51,7 +51,7 @@ def http(daemon: Daemon) -> Iterator[httpx2.Client]:
 
 def made(home: Home, *given: str) -> str:
     """A token as a person makes one."""
-    told = butlers("token", "new", *given, "--home", home.root)
+    told = butlers("token", "new", *given, "--home", home.root, env=operating(home))
     assert told.returncode == 0, told.stderr
     return told.stdout.splitlines()[-1]
 

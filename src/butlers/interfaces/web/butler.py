@@ -17,13 +17,15 @@ from butlers.interfaces.web import pictures
 from butlers.interfaces.web.pages import go_to, render_butler
 from butlers.interfaces.web.visits import ButlerSending, ButlerVisit, ButlerVisiting, Name
 from butlers.memory.flows.browse import MAX_LIMIT
+from butlers.memory.flows.inbox import WaitingKind
 from butlers.memory.model import Maturity
-from butlers.memory.operations import conflicts, consolidation, listing, trust
+from butlers.memory.operations import conflicts, consolidation, inbox, listing, trust
 from butlers.operation import faults_in_words
 
 router = APIRouter(prefix="/butlers/{name}/memory")
 _FEW = 6
 _EVENTS = 12
+_ONLY_LISTED = (WaitingKind.REPORTED_HARMFUL, WaitingKind.SESSION)
 
 
 @router.get("")
@@ -84,6 +86,7 @@ async def run(visit: ButlerSending, job: Name) -> Response:
 async def review(visit: ButlerVisiting) -> Response:
     """Show what waits for review; quarantined memories only to the operator."""
     page = await visit.ask(conflicts.list_conflicts, limit=MAX_LIMIT)
+    listed = await visit.ask(inbox.list_inbox)
     return render_butler(
         visit,
         "review",
@@ -91,6 +94,7 @@ async def review(visit: ButlerVisiting) -> Response:
         proposals=await visit.ask(consolidation.list_proposals),
         doubts=await visit.ask(conflicts.list_doubts),
         conflicts=page["items"],
+        others=[item for item in listed if item["kind"] in _ONLY_LISTED],
     )
 
 
