@@ -70,10 +70,11 @@ def _is_answered(terminal: int, what: str, about: Sequence[str]) -> bool:
     if os.tcgetpgrp(terminal) != os.getpgrp():  # in the background, reading would stop it
         raise PresenceRequired(what, _NO_TERMINAL)
     number = f"{secrets.randbelow(9_000) + 1_000}"
-    question = f"Only a person may {what}. Type {number} to go on, or press Enter to stop: "
-    lines = [f"  {line}" for text in about for line in wrapped(text)]
-    os.write(terminal, "\n".join([*lines, question]).encode())
+    lines = [f"Only a person may {what}."]
+    lines += [f"  {line}" for text in about for line in wrapped(text)]
+    lines.append(f"Type {number} to go on, or press Enter to stop: ")
     termios.tcflush(terminal, termios.TCIFLUSH)  # what was typed before it was shown is no answer
+    os.write(terminal, "\n".join(lines).encode())
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a loop would go on waiting
     try:
         return os.read(terminal, _LONGEST_ANSWER).decode("ascii", "replace").strip() == number

@@ -107,7 +107,7 @@ async def _sit(opened: "Butler", tenant: str | None) -> None:
 
 def _read_key(keys: Mapping[str, str]) -> str:
     for key, does in keys.items():
-        show_line(f"{key}  {does}", indent=2)
+        show_line(f"[{key}] {does}", indent=2)
     while (key := click.getchar().lower()) not in keys:
         pass
     return key

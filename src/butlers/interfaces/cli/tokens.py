@@ -66,10 +66,11 @@ def new(
     record, token = new_token(butler, grant, now)
     whose = f"tenant {tenant}" + (f", agent {agent}" if agent else "")
     limits = f"may {rights}" + (f" until {when(ends)}" if ends else "") + _within(record)
-    if located.tokens_file.exists():  # the first token is part of setting up
+    tokens = home_tokens(located)
+    if located.tokens_file.exists() or run(tokens.list_all()):  # the first belongs to the set-up
         about = [f"a token for butler {butler}, {whose}, {limits}"]
         require_presence(located, butler, tenant, "make a token", about)
-    run(home_tokens(located).keep(record))
+    run(tokens.keep(record))
     typer.echo(f"token {record.id} for butler {butler}, {whose}, {limits}; it is not shown again:")
     typer.echo(token)
 
