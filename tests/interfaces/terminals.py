@@ -4,11 +4,12 @@ import os
 import pty
 import select
 import signal
+import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from interfaces.daemons import ENVIRONMENT, PROGRAM
+from interfaces.daemons import ENVIRONMENT, PROGRAM, until
 
 
 class Terminal:
@@ -30,6 +31,11 @@ class Terminal:
     def type(self, text: str) -> None:
         """Type; a line ends with a carriage return, as the key sends it."""
         os.write(self._descriptor, text.replace("\n", "\r").encode())
+
+    def press(self, key: str) -> None:
+        """Press a key once the command waits for single keys; earlier ones are discarded."""
+        until(lambda: not termios.tcgetattr(self._descriptor)[3] & termios.ICANON)
+        os.write(self._descriptor, key.encode())
 
     def answer(self) -> None:
         """Type the number that is asked for."""

@@ -1,6 +1,7 @@
 """`butlers review`: one thing after the other, with one decision that can still be undone."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from butlers.host.home import Home
 from butlers.interfaces.cli.inbox_view import item_lines
-from butlers.interfaces.cli.review import Choice, Sitting
+from butlers.interfaces.cli.review import Sitting
 from interfaces.daemons import ENVIRONMENT, butlers
 from interfaces.furnished import furnished_home
 from interfaces.terminals import at_terminal
@@ -61,28 +62,22 @@ def test_keys_are_those_that_do_something():
     assert list(sitting.keys()) == ["s", "u", "q"]
     sitting.press("s")
     assert list(sitting.keys()) == ["u", "q"]
-    sitting.press("q")
-    assert sitting.keys() == {}
-    untouched = Sitting([SESSION])
-    untouched.press("s")
-    assert untouched.keys() == {}
 
 
-def test_a_decision_is_carried_out_by_the_next_one_and_can_be_undone_until_then():
+def test_decisions_are_kept_until_the_end_and_undone_by_going_back():
     sitting = Sitting([QUARANTINED, CONFLICT, SESSION])
-    assert sitting.press("r") is None
-    assert sitting.press("u") is None
-    assert (sitting.place, sitting.last) == (0, None)
-    assert sitting.press("e", "Shop opens at nine") is None
-    first = Choice(0, decision("accept"), "Shop opens at nine")
-    assert sitting.press("b") == first
-    assert sitting.press("s") is None
-    assert sitting.press("q") == Choice(1, decision("both"))
-    assert sitting.keys() == {}
-    undone = Sitting([QUARANTINED])
-    undone.press("a")
-    undone.press("u")
-    assert undone.press("q") is None
+    sitting.press("r")
+    sitting.press("u")
+    assert (sitting.place, sitting.decided) == (0, {})
+    sitting.press("e", "Shop opens at nine")
+    first = (decision("accept"), "Shop opens at nine")
+    assert sitting.decided == {0: first}
+    sitting.press("b")
+    sitting.press("s")
+    assert sitting.decided == {0: first, 1: (decision("both"), "")}
+    for _ in range(2):
+        sitting.press("u")
+    assert (sitting.place, sitting.decided) == (1, {0: first})
 
 
 @pytest.fixture(scope="module")
@@ -117,16 +112,20 @@ def test_what_waits_is_decided_at_the_keyboard_after_one_number(home: Home):
 
     with at_terminal("review", "--home", home.root) as terminal:
         terminal.answer()
-        for number, key in enumerate("aurebq"):
-            terminal.wait_for("[q] quit\n")
-            if key == "u":
-                assert "[u] undo the last decision" in terminal.screen, number
-            terminal.type(key)
+        for key in "aurebq":
+            shown = terminal.wait_for("and quit\n")
+            assert ("[u] go back" in shown) != ("1/4" in shown)
+            terminal.press(key)
             if key == "e":
                 terminal.wait_for("The text: ")
                 terminal.type("Shop opens at nine\n")
         assert terminal.end() == 0
         assert terminal.screen.count("to stop: ") == 1
+        assert re.findall("^done: .*$", terminal.screen, re.MULTILINE) == [
+            "done: forget it",
+            "done: return it like any other memory",
+            "done: both hold",
+        ]
         assert max(map(len, terminal.screen.splitlines())) <= 80
     facts = json.loads(run(home, "memory", "list", "facts", "--json"))["items"]
     current = {(fact["predicate"], fact["content"]) for fact in facts if fact["state"] == "active"}
@@ -142,4 +141,4 @@ def test_without_the_number_nothing_is_asked(home: Home):
         terminal.wait_for("to stop: ")
         terminal.type("no\n")
         assert terminal.end() == 1
-    assert "[q] quit" not in terminal.screen
+    assert "[q]" not in terminal.screen

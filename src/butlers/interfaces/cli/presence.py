@@ -14,20 +14,12 @@ from typing import TYPE_CHECKING
 from butlers.errors import PresenceRequired
 from butlers.interfaces.cli.agent_shell import agent_of_shell
 from butlers.interfaces.cli.inbox_view import wrapped
-from butlers.interfaces.cli.options import run
 
 if TYPE_CHECKING:
     from butlers.host.home import Home
 
 OPERATOR_TOKEN = "BUTLERS_OPERATOR_TOKEN"  # noqa: S105 - the name of a variable
 _LONGEST_ANSWER = 200
-
-
-def require_presence(
-    home: "Home", butler: str, tenant: str | None, what: str, about: Sequence[str]
-) -> None:
-    """Raise PresenceRequired unless a person, or an operator token, allows it now."""
-    run(prove_presence(home, butler, tenant, what, about))
 
 
 async def prove_presence(

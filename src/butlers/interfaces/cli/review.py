@@ -2,8 +2,8 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import click
 import typer
@@ -21,49 +21,36 @@ if TYPE_CHECKING:
 _EDITABLE = ("quarantined", "proposal", "in_doubt")
 
 
-class Choice(NamedTuple):
-    """What a person decided about the item at a place, and the text that replaces it, if any."""
-
-    place: int
-    decision: Mapping[str, Any]
-    text: str = ""
-
-
 @dataclass(slots=True)
 class Sitting:
-    """A person's way through what waits; the last decision can be undone until the next one."""
+    """A person's way through what waits: at which place, and what was decided about which."""
 
     items: Sequence[Mapping[str, Any]]
     place: int = 0
-    last: Choice | None = None
+    decided: dict[int, tuple[Mapping[str, Any], str]] = field(default_factory=dict)
+    """The decisions by place, each with the text that replaces what was accepted, if any."""
 
     def keys(self) -> dict[str, str]:
-        """Return the keys that do something now, each with what it does; none at the end."""
-        undo = {"u": "undo the last decision"} if self.last else {}
+        """Return the keys that do something now, each with what it does."""
+        keys = {"u": "go back, and undo that decision"} if self.place else {}
         if self.place == len(self.items):
-            return undo and undo | {"q": "finish"}
+            return keys | {"q": "carry your decisions out"}
         item = self.items[self.place]
-        keys = {each["decision"][0]: each["does"] for each in item["decisions"]}
+        decisions = {each["decision"][0]: each["does"] for each in item["decisions"]}
         if item["kind"] in _EDITABLE and item["memory_type"] == "fact":
-            keys["e"] = "accept it with a text of yours"
-        return keys | {"s": "skip"} | undo | {"q": "quit"}
+            decisions["e"] = "accept it with a text of yours"
+        return decisions | {"s": "skip"} | keys | {"q": "carry your decisions out and quit"}
 
-    def press(self, key: str, text: str = "") -> Choice | None:
-        """Take one of the keys; return the decision that is to be carried out now, if any."""
-        due = self.last
-        if key == "s":
-            self.place += 1
-            return None
-        if key == "u" and due is not None:
-            self.place, self.last = due.place, None
-            return None
-        if key == "q":
-            self.place, self.last = len(self.items), None
-            return due
-        decisions = {each["decision"][0]: each for each in self.items[self.place]["decisions"]}
-        self.last = Choice(self.place, decisions["a" if key == "e" else key], text)
+    def press(self, key: str, text: str = "") -> None:
+        """Take one of the keys, except the one that ends."""
+        if key == "u":
+            self.place -= 1
+            self.decided.pop(self.place, None)
+            return
+        if key != "s":
+            decisions = {each["decision"][0]: each for each in self.items[self.place]["decisions"]}
+            self.decided[self.place] = decisions["a" if key == "e" else key], text
         self.place += 1
-        return due
 
 
 def review(
@@ -74,7 +61,7 @@ def review(
 ) -> None:
     """Decide what waits for you, one by one, at the keyboard.
 
-    Each decision is carried out when you make the next one, so that you can undo it. Without a
+    Your decisions are carried out when you finish or quit; until then you can go back. Without a
     terminal it lists what waits, as `butlers memory inbox` does.
     """
     from butlers.memory.operations.inbox import list_inbox
@@ -96,34 +83,35 @@ async def _sit(opened: "Butler", tenant: str | None) -> None:
     about = [f"decide {len(items)} of what waits in butler {opened.name}, one by one"]
     await prove_presence(opened.home, opened.name, tenant, "decide what waits", about)
     ctx, sitting = options.memory_context(opened, tenant, may_decide=True), Sitting(items)
-    while keys := sitting.keys():
-        if (place := sitting.place) < len(items):
-            typer.echo()
-            show_item(items[place], f"{place + 1}/{len(items)}")
-        key = _read_key(keys)
-        if due := sitting.press(key, typer.prompt("  The text") if key == "e" else ""):
-            await _carry_out(ctx, due)
+    while (key := _ask(sitting)) != "q":
+        sitting.press(key, typer.prompt("  The text") if key == "e" else "")
+    for decision, text in sitting.decided.values():
+        await _carry_out(ctx, decision, text)
 
 
-def _read_key(keys: Mapping[str, str]) -> str:
-    for key, does in keys.items():
+def _ask(sitting: Sitting) -> str:
+    """Show the item at its place, and wait for a key that does something."""
+    typer.echo()
+    if (place := sitting.place) < len(sitting.items):
+        show_item(sitting.items[place], f"{place + 1}/{len(sitting.items)}")
+    for key, does in (keys := sitting.keys()).items():
         show_line(f"[{key}] {does}", indent=2)
     while (key := click.getchar().lower()) not in keys:
         pass
     return key
 
 
-async def _carry_out(ctx: Any, choice: Choice) -> None:
+async def _carry_out(ctx: Any, decision: Mapping[str, Any], text: str) -> None:
     """Carry a decision out; what somebody else decided meanwhile is left as it is."""
     from butlers.memory.operations import OPERATIONS
 
-    arguments = choice.decision["arguments"]
+    arguments = decision["arguments"]
     try:
-        done = await OPERATIONS[choice.decision["operation"]].perform(ctx, **arguments)
-        if choice.text:
+        done = await OPERATIONS[decision["operation"]].perform(ctx, **arguments)
+        if text:
             fact_id = str(done.get("about_id") or arguments["memory_id"])
-            await OPERATIONS["correct"].perform(ctx, fact_id=fact_id, content=choice.text)
-        if False in done.values():
-            show_line("not done: it was decided meanwhile", colour="red")
+            await OPERATIONS["correct"].perform(ctx, fact_id=fact_id, content=text)
+        missed = "it was decided meanwhile" if False in done.values() else ""
     except ButlersError as error:
-        show_line(f"not done: {error}", colour="red")
+        missed = str(error)
+    show_line(f"not done: {missed}" if missed else f"done: {decision['does']}")

@@ -16,7 +16,7 @@ from butlers.interfaces.cli.options import (
     run,
 )
 from butlers.interfaces.cli.output import show_json, when
-from butlers.interfaces.cli.presence import require_presence
+from butlers.interfaces.cli.presence import prove_presence
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -69,7 +69,7 @@ def new(
     tokens = home_tokens(located)
     if located.tokens_file.exists() or run(tokens.list_all()):  # the first belongs to the set-up
         about = [f"a token for butler {butler}, {whose}, {limits}"]
-        require_presence(located, butler, tenant, "make a token", about)
+        run(prove_presence(located, butler, tenant, "make a token", about))
     run(tokens.keep(record))
     typer.echo(f"token {record.id} for butler {butler}, {whose}, {limits}; it is not shown again:")
     typer.echo(token)
@@ -117,6 +117,6 @@ def revoke(
     tokens = home_tokens(located)
     for known in [usage.record for usage in run(tokens.list_all()) if usage.record.id == token_id]:
         about = ["\t".join(_columns(known, None))]
-        require_presence(located, known.butler, known.tenant, "revoke a token", about)
+        run(prove_presence(located, known.butler, known.tenant, "revoke a token", about))
     record = run(tokens.revoke_anywhere(token_id))
     typer.echo(f"token {record.id} for butler {record.butler}, tenant {record.tenant} is revoked")
