@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from butlers.auth.sign_in import LIFE, SignInLinks
+from butlers.auth.sign_in import LIFE, SignInLink, SignInLinks
 from butlers.host.home import Home
 from conftest import WalkingClock
 
@@ -33,6 +33,14 @@ def test_a_link_is_good_once(invitations: SignInLinks) -> None:
         assert not invitations.redeem(wrong)
     assert invitations.redeem(secret)
     assert not invitations.redeem(secret)
+
+
+@pytest.mark.contract("L52")
+def test_a_link_decides_only_if_a_person_was_present(invitations: SignInLinks) -> None:
+    for may_decide in (True, False):
+        link = invitations.redeem(secret_of(invitations.create(may_decide=may_decide)))
+        assert link == SignInLink(may_decide)
+    assert invitations.redeem(secret_of(invitations.create())) == SignInLink(False)
 
 
 def test_a_link_is_good_for_ten_minutes(invitations: SignInLinks, clock: WalkingClock) -> None:

@@ -312,7 +312,7 @@ async def test_a_session_is_told_how_much_waits_for_its_user_unless_it_is_truste
     async def open_memory() -> Memory:
         return memory
 
-    sessions = SessionMemory("general", open_memory, 30, count_aside=lambda: 1)
+    sessions = SessionMemory("general", open_memory, 30, list_aside=lambda butler: [butler])
     alone = SessionMemory("general", open_memory, 30)
     assert await opening(alone) == ""
     assert (await opening(sessions)).startswith("Tell your user: 1 thing waits for you; ")

@@ -62,14 +62,14 @@ class SessionMemory:
         memory: OpenMemory,
         context_seconds: float,
         invitation: str = "",
-        count_aside: Callable[[], int] = lambda: 0,
+        list_aside: Callable[[str], Sequence[Any]] = lambda butler: (),
     ) -> None:
         """Take the `invitation` that an agent gets if episodes wait and no model reads them.
 
-        `count_aside` counts the sessions that could not be stored.
+        `list_aside` lists the sessions of a butler that could not be stored.
         """
         self._invitation = invitation
-        self._count_aside = count_aside
+        self._list_aside = list_aside
         self._butler = butler
         self._memory = memory
         self._context_seconds = context_seconds
@@ -200,7 +200,8 @@ class SessionMemory:
         if ctx.scopes or ctx.lineage.trust < Trust.STATED:
             return ""
         counts = await count_waiting(ctx.memory, ctx.lineage)
-        number = sum(counts.values()) + await asyncio.to_thread(self._count_aside)
+        aside = await asyncio.to_thread(self._list_aside, self._butler)
+        number = sum(counts.values()) + len(aside)
         things = "1 thing waits" if number == 1 else f"{number} things wait"
         return f"Tell your user: {things} for you; see `butlers review`.\n" if number else ""
 

@@ -55,8 +55,8 @@ class OperationContext:
         """Return the context of a caller: a person who runs the home, or a program with a token."""
         origin = Origin.OPERATOR if caller.is_operator else Origin.AGENT
         ceiling = Trust.LOW if caller.low_trust else Trust.STATED
-        named = (caller.tenant_id, caller.actor, request_id)
-        lineage = Lineage(*named, origin, ceiling, caller.may_decide)
+        lineage = Lineage(caller.tenant_id, caller.actor, request_id, origin, ceiling)
+        lineage = replace(lineage, may_decide=caller.may_decide)
         return cls(memory, lineage, model, project=caller.project, scopes=caller.scopes)
 
     def reader(self, *, current: bool = False) -> "OperationContext":
