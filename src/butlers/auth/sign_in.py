@@ -17,9 +17,7 @@ from butlers.auth.tokens import digest_of
 from butlers.clock import Clock, utc_now
 
 LIFE = timedelta(minutes=10)
-CANNOT_DECIDE = (
-    "It shows and stores. To decide what waits for you, run `butlers open` in a terminal."
-)
+CANNOT_DECIDE = "To decide what waits for you, run `butlers open` in a terminal instead."
 _DECIDES = "decides"
 
 

@@ -127,7 +127,12 @@ async def _about(
     for item in await list_inbox.perform(memory_context(opened, target["tenant"])):
         if item["id"].startswith(chosen):
             return [operation.headline, *item_lines(item)]
-    return [operation.headline, *(f"{name}: {value}" for name, value in given.items())]
+    fields = dict(given)
+    if given.get("apply"):  # what would be undone
+        context = memory_context(opened, target["tenant"])
+        fields |= await operation.perform(context, **{**given, "apply": False})
+    shown = {name: value for name, value in fields.items() if isinstance(value, str | int)}
+    return [operation.headline, *(f"{name}: {value}" for name, value in shown.items() if value)]
 
 
 def _refuse_empty(operation: "Operation", answer: Any, butler: str, given: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import termios
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from butlers.errors import PresenceRequired
+from butlers.errors import Conflict, PresenceRequired
 from butlers.interfaces.cli.agent_shell import agent_of_shell
 from butlers.interfaces.cli.inbox_view import wrapped
 
@@ -25,17 +25,17 @@ _LONGEST_ANSWER = 200
 async def prove_presence(
     home: "Home", butler: str, tenant: str | None, what: str, about: Sequence[str]
 ) -> None:
-    """Raise PresenceRequired unless a person, or an operator token, allows it now.
+    """Return once a person, or an operator token, has allowed it; raise PresenceRequired otherwise.
 
     `what` completes "only a person may …"; `about` are the lines that the person is shown.
-    Forbidden if the token is not one of this butler.
+    Forbidden if the token is not one of this butler, Conflict if the person stops it.
     """
     from butlers.host.home_tokens import check_operator_token
 
     if token := os.environ.get(OPERATOR_TOKEN, "").strip():
         await check_operator_token(home, butler, tenant, token)
     elif not is_confirmed(what, about):
-        raise PresenceRequired(what, "the number was not typed, so nothing was changed")
+        raise Conflict("the number was not typed, so nothing was changed")
 
 
 def is_confirmed(what: str, about: Sequence[str]) -> bool:
