@@ -115,8 +115,8 @@ async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") ->
     async def welcome(running: "Running") -> None:
         links, token = SignInLinks(home.invitations_directory), await _first_token(home, house)
         # Whoever sets the home up may decide; later starts are not asked for by a person.
-        link = links.create(may_decide=token is not None)
-        _welcome(home, running, running.url + link if pages is not None else "", token)
+        link = links.create(may_decide=token is not None) if pages is not None else ""
+        _welcome(home, running, link and running.url + link, token)
         for name in house.failed:
             typer.echo(f"butlers: {name} failed to start; see `butlers status`", err=True)
 
@@ -154,7 +154,8 @@ def _welcome(
         lines += ["Get another link later:", f"  {shell_command(home, 'open')}"]
     name, token = first_token or (next(iter(running.butlers)), None)
     if token:
-        lines += [f"Token for {name}, shown only once:", f"  export BUTLER_TOKEN={token}"]
+        lines += [f"Operator token for {name}, shown only once; agents need no operator's:"]
+        lines += [f"  export BUTLER_TOKEN={token}"]
     else:
         command = shell_command(home, "token", "new", "--butler", name, "--tenant", "default")
         lines += ["Make a token for an agent:", f"  {command}"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from butlers.errors import InvalidInput
+from butlers.interfaces.cli.agent_shell import agent_of_shell
 from butlers.interfaces.cli.options import (
     ButlerOption,
     HomeOption,
@@ -214,7 +215,7 @@ def _counted(counts: dict[str, int]) -> str:
 def _lineage(opened: "Butler", tenant: str | None) -> "Lineage":
     from butlers.memory.model import Lineage
 
-    return Lineage(acting_as(opened, tenant), "cli")
+    return Lineage(acting_as(opened, tenant), agent_of_shell() or "cli")
 
 
 @contextmanager
