@@ -15,9 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from butlers.errors import InvalidInput
+from butlers.errors import InvalidInput, PresenceRequired
 from butlers.interfaces.http.access import ButlerAccess, CurrentAccess
-from butlers.memory.flows.authority import must_decide
 from butlers.memory.model import Lineage
 from butlers.memory.operations.results import report
 from butlers.memory.policy.erasure import ErasureRequest
@@ -147,9 +146,7 @@ async def verify_receipt(access: CurrentAccess, asked: AskedVerdict) -> Any:
 
 def lineage_of(access: ButlerAccess) -> Lineage:
     """Return on whose behalf the caller acts."""
-    caller = access.caller
-    named = (caller.tenant_id, caller.actor, access.request_id)
-    return Lineage(*named, may_decide=caller.may_decide)
+    return Lineage(access.caller.tenant_id, access.caller.actor, access.request_id)
 
 
 def _require_operator(access: ButlerAccess, verb: str, command: str) -> None:
@@ -157,4 +154,5 @@ def _require_operator(access: ButlerAccess, verb: str, command: str) -> None:
         raise HTTPException(
             403, f"only the operator of the home may {verb}: run `{command}` on its machine"
         )
-    must_decide(lineage_of(access), verb)
+    if not access.caller.may_decide:
+        raise PresenceRequired(verb)
