@@ -23,6 +23,15 @@ class Forbidden(ButlersError):
     """The caller lacks the right; the message says which right is needed."""
 
 
+class PresenceRequired(Conflict):
+    """Only a person may do this, and none is present; `why` says why this caller is not one."""
+
+    def __init__(self, what: str, why: str = "") -> None:
+        self.what = what
+        ways = "at a terminal, in the dashboard, or with an operator token given on purpose"
+        super().__init__(f"only a person may {what}: {ways}{why and f'; {why}'}")
+
+
 class IntegrityViolation(ButlersError):
     """A write would have broken an invariant; nothing was written."""
 

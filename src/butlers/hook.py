@@ -79,7 +79,7 @@ def _answer(butler: str, home: str, starts: bool, low_trust: bool) -> None:
     from butlers.sessions import privacy, spool
 
     about = {key: event[key] for key in _EVENT_FIELDS if isinstance(event.get(key), str)}
-    about["project"] = _project(event)
+    about |= {"project": _project(event), "low_trust": low_trust}
     if not privacy.may_report(home, about):
         spool.drop_links(home, butler, about.get("session_id", ""))
         return

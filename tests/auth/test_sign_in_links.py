@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from butlers.auth.sign_in import LIFE, SignInLinks
+from butlers.auth.sign_in import LIFE, SignInLink, SignInLinks
 from butlers.host.home import Home
 from conftest import WalkingClock
 
@@ -35,6 +35,14 @@ def test_a_link_is_good_once(invitations: SignInLinks) -> None:
     assert not invitations.redeem(secret)
 
 
+@pytest.mark.contract("L52")
+def test_a_link_decides_only_if_a_person_was_present(invitations: SignInLinks) -> None:
+    for may_decide in (True, False):
+        link = invitations.redeem(secret_of(invitations.create(may_decide=may_decide)))
+        assert link == SignInLink(may_decide)
+    assert invitations.redeem(secret_of(invitations.create())) == SignInLink(False)
+
+
 def test_a_link_is_good_for_ten_minutes(invitations: SignInLinks, clock: WalkingClock) -> None:
     in_time, late = secret_of(invitations.create()), secret_of(invitations.create())
     clock.advance(seconds=LIFE.total_seconds() - 1)
@@ -46,7 +54,7 @@ def test_a_link_is_good_for_ten_minutes(invitations: SignInLinks, clock: Walking
 def test_of_many_at_once_one_gets_in(invitations: SignInLinks) -> None:
     secret = secret_of(invitations.create())
     with ThreadPoolExecutor(8) as pool:
-        assert sum(pool.map(invitations.redeem, [secret] * 64)) == 1
+        assert sum(map(bool, pool.map(invitations.redeem, [secret] * 64))) == 1
 
 
 def test_only_a_digest_is_kept_where_nobody_else_can_look(

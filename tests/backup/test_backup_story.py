@@ -18,7 +18,7 @@ from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.host.home import Home
 from butlers.host.status import alone
 from db.embedded_servers import fetch
-from interfaces.daemons import ENVIRONMENT, Daemon, butlers, temporary_home, until, up
+from interfaces.daemons import ENVIRONMENT, Daemon, butlers, operating, temporary_home, until, up
 
 WRITERS = 8
 
@@ -153,7 +153,11 @@ def test_a_butler_is_removed_with_all_it_has_and_the_others_stay(place: Path) ->
     assert asked.returncode == 1
     assert "1 facts" in asked.stdout
     assert home.butler_names() == ["general", "kitchen"]
-    done = butlers("remove", "kitchen", "--yes", "--home", home.root)
+    remove = ("remove", "kitchen", "--yes", "--home", home.root)
+    alone_here = butlers(*remove)
+    assert alone_here.returncode == 1 and "only a person may remove" in alone_here.stderr
+    assert home.butler_names() == ["general", "kitchen"]
+    done = butlers(*remove, env=operating(home, "kitchen"))
     assert done.returncode == 0, done.stderr
     assert home.butler_names() == ["general"]
     assert {one.butler for one in TokenStore(home.tokens_file).all()} == {"general"}

@@ -1,5 +1,6 @@
 """Real `butlers up` processes for tests, each over a home of its own."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -9,19 +10,33 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
+from butlers.auth.rights import Right
+from butlers.auth.token_grant import TokenGrant
+from butlers.auth.tokens import new_token
+from butlers.clock import utc_now
 from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.host.home import Home
+from butlers.host.home_tokens import home_tokens
 from interfaces.forked import Forked, run_forked
 
 ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
 ENVIRONMENT["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
 PROGRAM = (sys.executable, "-m", "butlers")
+
+
+def operating(home: Home, butler: str = "general", tenant: str = "default") -> dict[str, str]:
+    """The environment of a command that may decide: an operator token made for it is passed."""
+    record, token = new_token(butler, TokenGrant(tenant, rights=Right.OPERATE), utc_now())
+    with ThreadPoolExecutor(1) as other:  # a loop may run in this thread
+        other.submit(asyncio.run, home_tokens(home).keep(record)).result()
+    return ENVIRONMENT | {"BUTLERS_OPERATOR_TOKEN": token}
 
 
 @contextmanager
@@ -54,7 +69,7 @@ def butlers(
     if not program and options.keys() <= {"env", "timeout", "input", "cwd"}:
         return run_forked([*map(str, arguments)], **options)
     command = [*(program or PROGRAM), *map(str, arguments)]
-    how = {"capture_output": True} | options
+    how = {"capture_output": True, "start_new_session": True} | options
     return subprocess.run(command, check=False, text=True, **how)
 
 

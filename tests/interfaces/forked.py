@@ -163,6 +163,7 @@ def _server() -> socket.socket:
         pass_fds=[theirs.fileno()],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
+        start_new_session=True,  # no command so started has the terminal that the tests run at
     )
     theirs.close()
     atexit.register(lambda: (ours.close(), process.wait()))

@@ -14,8 +14,9 @@ import structlog
 import butlers
 from butlers import ButlerMemory, Conflict, InvalidInput, NotFound, open_memory
 from butlers.db.embedded.liveness import read_pid_file
+from butlers.errors import Forbidden
 from butlers.memory.model import Lineage
-from interfaces.daemons import ENVIRONMENT, temporary_home, up
+from interfaces.daemons import ENVIRONMENT, operating, temporary_home, up
 
 HEAVY = {"asyncpg", "numpy", "onnxruntime", "pydantic", "sqlalchemy", "structlog", "typer"}
 
@@ -257,6 +258,12 @@ async def test_a_home_is_opened_beside_the_daemon_that_serves_it(capfd):
         with pytest.raises(InvalidInput, match="tenant: found 'a b'"):
             async with open_memory(home=home.root, tenant="a b"):
                 pass
+        with pytest.raises(Forbidden, match="is not one for butler general"):
+            async with open_memory(home=home.root, operator_token="btl_guessed"):
+                pass
+        given = operating(home)["BUTLERS_OPERATOR_TOKEN"]
+        async with open_memory(home=home.root, operator_token=given) as memory:
+            assert memory.lineage == Lineage("default", "python", may_decide=True)
     said = capfd.readouterr()
     assert (said.out, said.err) == ("", "")
 

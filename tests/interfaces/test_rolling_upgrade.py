@@ -14,7 +14,7 @@ import pytest
 from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.memory.module import MemoryModule
 from interfaces.balancer import needs_haproxy
-from interfaces.daemons import butlers, until
+from interfaces.daemons import butlers, operating, until
 from interfaces.several import Fleet, fleet
 
 pytestmark = [needs_haproxy, pytest.mark.slow]
@@ -109,7 +109,8 @@ async def test_nobody_is_refused_while_daemons_are_replaced_one_after_the_other(
     served: Fleet, next_version: tuple[str, ...]
 ) -> None:
     new = ("token", "new", "--butler", served.name, "--home", served.homes[0].root)
-    token = (await asyncio.to_thread(butlers, *new)).stdout.splitlines()[-1]
+    allowed = operating(served.homes[0], served.name)
+    token = (await asyncio.to_thread(butlers, *new, env=allowed)).stdout.splitlines()[-1]
     await asyncio.to_thread(_is_served, served, token)
     clients = Clients(served, token)
     going_on = asyncio.create_task(clients.go_on())

@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from butlers.db.embedded.shared_server import EmbeddedPostgres
 from interfaces.balancer import needs_haproxy
-from interfaces.daemons import butlers, until
+from interfaces.daemons import butlers, operating, until
 from interfaces.several import Fleet, fleet
 
 pytestmark = [needs_haproxy, pytest.mark.slow]
@@ -79,9 +79,9 @@ def _is_ready(url: str) -> bool:
 
 
 def new_token(served: Fleet, home: int, *more: str) -> tuple[str, str]:
-    told = butlers(
-        "token", "new", "--butler", served.name, "--home", served.homes[home].root, *more
-    )
+    where = ("--butler", served.name, "--home", served.homes[home].root)
+    allowed = operating(served.homes[home], served.name)
+    told = butlers("token", "new", *where, *more, env=allowed)
     assert told.returncode == 0, told.stderr
     return told.stdout.split()[1], told.stdout.splitlines()[-1]
 
@@ -105,11 +105,12 @@ def test_a_token_of_one_home_opens_all_and_is_refused_by_all_once_it_is_revoked(
     assert not served.homes[1].tokens_file.exists()  # nor did it need a first one of its own
     listed = butlers("token", "list", "--home", served.homes[0].root).stdout
     assert re.search(rf"{number}\t{served.name}\t.*used 20.*everywhere", listed)
-    assert butlers("token", "revoke", number, "--home", served.homes[0].root).returncode == 0
+    revoke = ("token", "revoke", number, "--home", served.homes[0].root)
+    assert butlers(*revoke, env=operating(served.homes[0], served.name)).returncode == 0
     time.sleep(2)
     codes = [served.get(path, token, daemon.url).status_code for daemon in served.daemons]
     assert codes == [401, 401, 401]
-    assert butlers("token", "revoke", number, "--home", served.homes[0].root).returncode == 1
+    assert butlers(*revoke).returncode == 1
 
 
 def test_a_browser_that_signed_in_is_known_everywhere_until_it_signs_out(served: Fleet) -> None:

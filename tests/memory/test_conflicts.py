@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from butlers.embedding import get_embedding_engine
-from butlers.errors import Conflict, InvalidInput, NotFound
+from butlers.errors import Conflict, InvalidInput, NotFound, PresenceRequired
 from butlers.memory.flows import (
     batch,
     conflicts,
@@ -244,6 +244,34 @@ async def test_who_is_not_trusted_settles_nothing(memory, lineage):
     with pytest.raises(Conflict, match="low-trust"):
         await conflicts.set_predicate(memory, "city", Holds.MANY, stranger)
     assert (await inbox.count_waiting(memory, lineage))["conflict"] == 1
+
+
+@pytest.mark.contract("L37", "L52")
+@pytest.mark.parametrize("holds", [Settlement.NEWER, Settlement.SINCE])
+async def test_only_a_person_lets_the_less_trusted_of_two_facts_hold(
+    memory, lineage, clock, owner, holds
+):
+    berlin = await told(memory, lineage, "city", "Berlin")
+    clock.advance(hours=2)
+    low = replace(lineage, actor="web", ceiling=Trust.LOW)
+    madrid = await told(memory, low, "lives_in", "Madrid")
+    conflict, since = madrid.conflicts[0].id, None
+    if holds is Settlement.SINCE:
+        since = clock() - timedelta(hours=1)
+    with pytest.raises(PresenceRequired, match="only a person may let the less trusted"):
+        await conflicts.settle(memory, conflict, holds, lineage, since)
+    assert (await rows(owner))[berlin.id]["validity"] == "active"
+    person = replace(lineage, origin=Origin.OPERATOR, may_decide=True)
+    await conflicts.settle(memory, conflict, holds, person, since)
+    assert (await rows(owner))[berlin.id]["validity"] == "superseded"
+
+
+async def test_what_is_more_trusted_holds_without_a_person(memory, lineage, clock, owner):
+    await told(memory, lineage, "city", "Berlin")
+    clock.advance(hours=2)
+    madrid = await told(memory, replace(lineage, ceiling=Trust.LOW), "lives_in", "Madrid")
+    await conflicts.settle(memory, madrid.conflicts[0].id, Settlement.OLDER, lineage)
+    assert (await rows(owner))[madrid.id]["validity"] == "superseded"
 
 
 async def test_what_a_source_settled_is_open_again_when_it_is_taken_back(memory, lineage, owner):

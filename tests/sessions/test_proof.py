@@ -10,7 +10,7 @@ import pytest
 
 from butlers.host.home_tokens import ensure_hook_token
 from butlers.sessions import spool
-from interfaces.daemons import Daemon, butlers, until, up
+from interfaces.daemons import Daemon, butlers, operating, until, up
 from interfaces.furnished import furnished_home
 
 FACTS = {
@@ -46,7 +46,8 @@ def daemon() -> Iterator[Daemon]:
 
 
 def reader_of(daemon: Daemon) -> httpx2.Client:
-    token = run(daemon, "token", "new", "--rights", "read").split()[-1]
+    allowed = operating(daemon.home)
+    token = run(daemon, "token", "new", "--rights", "read", env=allowed).split()[-1]
     return httpx2.Client(
         trust_env=False,
         headers={"Authorization": f"Bearer {token}"},
@@ -88,8 +89,8 @@ def session(
 FACTS_OF = dict(zip(PROMPTS, FACTS.values(), strict=True))
 
 
-def run(daemon: Daemon, *words: str) -> str:
-    done = butlers(*words, "--home", daemon.home.root)
+def run(daemon: Daemon, *words: str, **how: Any) -> str:
+    done = butlers(*words, "--home", daemon.home.root, **how)
     assert done.returncode == 0, done.stderr
     return str(done.stdout)
 
@@ -181,6 +182,7 @@ def test_who_is_erased_is_in_no_injection(daemon: Daemon) -> None:
     until(lambda: "Wilmarie" in str(injections(daemon, "session-erased")))
     assert "injection" in run(daemon, "erase", "--about", "Wilmarie")
     receipt = daemon.home.root / "receipt.json"
-    run(daemon, "erase", "--about", "Wilmarie", "--yes", "--receipt", str(receipt))
+    erase = ("erase", "--about", "Wilmarie", "--yes", "--receipt", str(receipt))
+    run(daemon, *erase, env=operating(daemon.home))
     assert json.loads(receipt.read_text())["counts"]["injection"] == 1
     assert injections(daemon, "session-erased") == []

@@ -65,6 +65,8 @@ class Caller:
     """The scopes it may write, and read besides global ones; empty for no limit."""
     client: str = ""
     """The name that its program gives itself, for display only."""
+    may_decide: bool = False
+    """Whether a person is present, or made this caller's token to decide in a person's place."""
 
     def require_unlimited(self, what: str) -> None:
         """Raise Forbidden if the caller's token is limited to scopes."""

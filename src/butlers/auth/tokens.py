@@ -60,7 +60,14 @@ class TokenRecord(BaseModel):
             low_trust=self.low_trust,
             rights=self.rights,
             scopes=self.scopes,
+            may_decide=self.may_decide,
         )
+
+    @property
+    def may_decide(self) -> bool:
+        """Whether it is an operator token that a person made; those of the home itself are not."""
+        is_limited = self.low_trust or self.scopes or self.is_private
+        return self.rights is Right.OPERATE and not is_limited
 
     @property
     def is_private(self) -> bool:

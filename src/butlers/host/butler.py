@@ -133,7 +133,8 @@ class Butler:
         """
         invited = self.settings.mcp.consolidate and self.settings.runtime.kind == "none"
         seconds = min(CONTEXT_SECONDS, at_most)
-        return SessionMemory(self.name, self._open_memory, seconds, TO_READ if invited else "")
+        offer, aside = TO_READ if invited else "", partial(list_sessions_aside, self.home.root)
+        return SessionMemory(self.name, self._open_memory, seconds, offer, aside)
 
     def tool_memory(self, at_most: float) -> ToolMemory:
         """Return the memory for tool calls, which wait for it at most so many seconds."""

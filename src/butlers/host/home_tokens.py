@@ -1,5 +1,6 @@
 """The token store of a home, and the tokens the home makes for itself, each in a private file."""
 
+import hmac
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,11 +9,12 @@ from butlers.auth.rights import Right
 from butlers.auth.token_database import TokenDatabase
 from butlers.auth.token_grant import TokenGrant
 from butlers.auth.token_store import TokenStore
-from butlers.auth.tokens import COMMANDS_NOTE, HOOKS_NOTE, TokenFile
+from butlers.auth.tokens import COMMANDS_NOTE, HOOKS_NOTE, TokenFile, digest_of
+from butlers.clock import utc_now
 from butlers.db.provision import external_access
-from butlers.errors import Unavailable
+from butlers.errors import Forbidden, Unavailable
 from butlers.host.butler import Butler
-from butlers.host.home import Home
+from butlers.host.home import Home, butler_settings
 from butlers.settings.files import load_house
 from butlers.settings.names import database_name
 
@@ -51,6 +53,23 @@ def command_token(home: Home, butler: str, tenant: str) -> str:
     file = home.command_token_file(butler)
     _ensure(home, file, butler, TokenGrant(tenant, COMMANDS_NOTE, rights=Right.OPERATE))
     return file.read_text("utf-8").strip()
+
+
+async def check_operator_token(home: Home, butler: str, tenant: str | None, token: str) -> None:
+    """Raise Forbidden unless a person made this token to decide for a tenant of a butler.
+
+    A token of the butler's own tenant decides for every tenant.
+    """
+    digest, own = digest_of(token), butler_settings(home, butler).butler.tenant
+    for record in [usage.record for usage in await home_tokens(home).list_all()]:
+        covers = record.butler == butler and record.tenant in (own, tenant or own)
+        is_good = covers and record.may_decide and not record.has_expired(utc_now())
+        if is_good and hmac.compare_digest(record.digest, digest):
+            return
+    raise Forbidden(
+        f"the operator token is not one for butler {butler}; make one at a terminal with "
+        f"`butlers token new --rights operate --butler {butler}`"
+    )
 
 
 def _ensure(home: Home, file: Path, butler: str, grant: TokenGrant) -> bool:

@@ -11,6 +11,7 @@ import structlog
 
 from butlers.auth.token_grant import acting_tenant
 from butlers.host.home import FIRST_BUTLER, Home
+from butlers.host.home_tokens import check_operator_token
 from butlers.host.hosting import opened_butler
 from butlers.interfaces.methods import Methods
 from butlers.memory.flows.batch import StoredBatch as StoredBatch
@@ -49,11 +50,13 @@ async def open_memory(
     home: str | Path | None = None,
     tenant: str | None = None,
     actor: str = "python",
+    operator_token: str = "",
 ) -> AsyncIterator[ButlerMemory]:
     """Open a butler's memory for this block; a daemon of the same home can run beside it.
 
     `home` defaults to `$BUTLERS_HOME` or `~/.butlers`; an empty home gets its first butler,
     `general`. `tenant` defaults to that of butler.toml. `actor` is the name in the audit trail.
+    `operator_token` lets the program decide what waits for a person.
     """
     _leave_logging_to_the_program()
     located = Home.locate(None if home is None else Path(home))
@@ -61,7 +64,9 @@ async def open_memory(
         located.ensure_general()
     async with opened_butler(located, butler) as opened:
         acting = acting_tenant(opened.settings.butler.tenant, tenant)
-        yield ButlerMemory(opened.memory, Lineage(acting, actor))
+        if operator_token:
+            await check_operator_token(located, butler, acting, operator_token)
+        yield ButlerMemory(opened.memory, Lineage(acting, actor, may_decide=bool(operator_token)))
 
 
 def _leave_logging_to_the_program() -> None:

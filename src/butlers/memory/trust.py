@@ -39,7 +39,7 @@ class Lineage:
     """On whose behalf something happens: the tenant, the caller and the request.
 
     `origin` is that of what the caller says; nothing it stores is trusted beyond `ceiling`.
-    `agent` is the caller's name, if known.
+    `agent` is the caller's name, if known. Whether it `may_decide`, its `Caller` says.
     """
 
     tenant_id: str
@@ -48,6 +48,7 @@ class Lineage:
     origin: Origin = Origin.AGENT
     ceiling: Trust = Trust.STATED
     agent: str = ""
+    may_decide: bool = False
 
     @property
     def trust(self) -> Trust:

@@ -14,8 +14,10 @@ from butlers.kernel.lru import LRUCache
 from butlers.kernel.token_count import count_tokens
 from butlers.memory.flows.consolidation.answer import count_unread
 from butlers.memory.flows.history import stored_by
+from butlers.memory.flows.inbox import count_waiting
 from butlers.memory.flows.prompt_context import PromptQuery, build_prompt_context
 from butlers.memory.handle import Memory
+from butlers.memory.model import Trust
 from butlers.memory.operations import OperationContext
 from butlers.memory.operations.retrieval import ContextInput, context
 from butlers.memory.policy.context import Block
@@ -55,10 +57,19 @@ class SessionMemory:
     """One butler's memory as sessions use it: a failure never stops the session."""
 
     def __init__(
-        self, butler: str, memory: OpenMemory, context_seconds: float, invitation: str = ""
+        self,
+        butler: str,
+        memory: OpenMemory,
+        context_seconds: float,
+        invitation: str = "",
+        list_aside: Callable[[str], Sequence[Any]] = lambda butler: (),
     ) -> None:
-        """Take the `invitation` that an agent gets if episodes wait and no model reads them."""
+        """Take the `invitation` that an agent gets if episodes wait and no model reads them.
+
+        `list_aside` lists the sessions of a butler that could not be stored.
+        """
         self._invitation = invitation
+        self._list_aside = list_aside
         self._butler = butler
         self._memory = memory
         self._context_seconds = context_seconds
@@ -85,7 +96,7 @@ class SessionMemory:
 
         async def built() -> Injection:
             ctx = await self._operation_context(caller)
-            waiting = await self._waiting(ctx)
+            waiting = await self._to_decide(ctx) + await self._waiting(ctx)
             spent = count_tokens(PREFACE + waiting)
             budget = max(0, ctx.memory.settings.context.start_tokens - spent)
             asked = ContextInput(
@@ -189,6 +200,16 @@ class SessionMemory:
             ctx = await self._operation_context(caller)
             said = await asyncio.to_thread(parse, transcript)
             await store_missing_pieces(ctx, session, said, metadata)
+
+    async def _to_decide(self, ctx: OperationContext) -> str:
+        """Return a line about what waits for the user, unless the caller is limited."""
+        if ctx.scopes or ctx.lineage.trust < Trust.STATED:
+            return ""
+        counts = await count_waiting(ctx.memory, ctx.lineage)
+        aside = await asyncio.to_thread(self._list_aside, self._butler)
+        number = sum(counts.values()) + len(aside)
+        things = "1 thing waits" if number == 1 else f"{number} things wait"
+        return f"Tell your user: {things} for you; see `butlers review`.\n" if number else ""
 
     async def _waiting(self, ctx: OperationContext) -> str:
         """Return a line about unread episodes, for an agent that could read them."""

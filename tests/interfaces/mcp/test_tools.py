@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 
 from butlers.auth.token_store import TokenStore
-from interfaces.daemons import Daemon, butlers
+from interfaces.daemons import Daemon, butlers, operating
 from interfaces.mcp.clients import assert_serialised, call, over_http, over_stdio, refusal
 
 # What may be known of how something was said, beyond what the contract names.
@@ -67,9 +67,8 @@ async def client_of(transport: str, daemon: Daemon) -> AsyncIterator[Walk]:
             yield Walk(client, "default")
         return
     tenant = f"walk-{mode}"
-    made = butlers(
-        "token", "new", "--tenant", tenant, "--rights", "operate", "--home", daemon.home.root
-    )
+    new = ("token", "new", "--tenant", tenant, "--rights", "operate", "--home", daemon.home.root)
+    made = butlers(*new, env=operating(daemon.home))
     async with over_http(daemon, made.stdout.splitlines()[-1], mode) as client:
         yield Walk(client, tenant)
 

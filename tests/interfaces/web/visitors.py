@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 
 from butlers.auth.rights import Right
+from butlers.auth.sign_in import SignInLinks
 from interfaces.daemons import Daemon, until
 from interfaces.http.callers import token_store
 
@@ -112,6 +113,11 @@ def sign_in(http: httpx2.Client, token: str, status: int = 303, **fields: str) -
     answer = http.post("/sign-in", data={"token": token, **fields}, headers=headers)
     assert answer.status_code == status, answer.text
     return answer
+
+
+def deciding_link_of(daemon: Daemon) -> str:
+    """A sign-in link as `butlers open` makes it for somebody who is at the terminal."""
+    return daemon.url + SignInLinks(daemon.home.invitations_directory).create(may_decide=True)
 
 
 def link_of(daemon: Daemon) -> str:

@@ -21,6 +21,7 @@ from butlers.interfaces.cli import (
     notes,
     pause,
     portability,
+    review,
     sessions,
     status,
     tokens,
@@ -45,6 +46,7 @@ app.command("logs", epilog=example("butlers logs -n 100 -f"))(logs.logs)
 app.command("new", epilog=example('butlers new kitchen --description "Meals"'))(homes.new)
 app.command("list", epilog=example("butlers list"))(homes.list_butlers)
 app.command("mcp", epilog=example("butlers mcp general"))(homes.mcp)
+app.command("review", epilog=example("butlers review"))(review.review)
 app.command("ask", epilog=example('butlers ask general "What is due today?"'))(sessions.ask)
 app.command("connect", epilog=example("butlers connect claude-code --print"))(connect.connect)
 app.command("disconnect", epilog=example("butlers disconnect claude-code"))(connect.disconnect)

@@ -8,6 +8,7 @@ import typer
 from butlers.interfaces.cli.homes import shell_command
 from butlers.interfaces.cli.options import HomeOption, JsonOption, find_home, home_of, run
 from butlers.interfaces.cli.output import show_fields, show_json, show_line, size, to_the_second
+from butlers.interfaces.cli.presence import prove_presence
 
 if TYPE_CHECKING:
     from butlers.backup.archive import Manifest
@@ -100,7 +101,7 @@ def remove(
     """Remove a butler and everything it remembers.
 
     Stop the daemon first. The command shows what it will remove, asks, and makes a backup of the
-    home before it removes anything.
+    home before it removes anything. Only a person removes a butler.
     """
     from butlers.host import removal
     from butlers.host.status import alone
@@ -113,6 +114,8 @@ def remove(
         if not yes and not typer.confirm("Remove all of this?", err=as_json):
             typer.echo("Nothing was removed.", err=as_json)
             raise typer.Exit(1)
+        about = [f"all that {name} remembers"]
+        run(prove_presence(located, name, None, "remove a butler", about))
         made = run(_make(located, None, _progress(as_json))) if keep else None
         run(removal.remove(located, name))
     if as_json:

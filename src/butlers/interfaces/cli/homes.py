@@ -113,9 +113,10 @@ async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") ->
 
     # Tokens and links are made last: nobody would see those of a start that failed.
     async def welcome(running: "Running") -> None:
-        links = SignInLinks(home.invitations_directory)
-        link = running.url + links.create() if pages is not None else ""
-        _welcome(home, running, link, await _first_token(home, house))
+        links, token = SignInLinks(home.invitations_directory), await _first_token(home, house)
+        # Whoever sets the home up may decide; later starts are not asked for by a person.
+        link = links.create(may_decide=token is not None) if pages is not None else ""
+        _welcome(home, running, link and running.url + link, token)
         for name in house.failed:
             typer.echo(f"butlers: {name} failed to start; see `butlers status`", err=True)
 
@@ -153,7 +154,8 @@ def _welcome(
         lines += ["Get another link later:", f"  {shell_command(home, 'open')}"]
     name, token = first_token or (next(iter(running.butlers)), None)
     if token:
-        lines += [f"Token for {name}, shown only once:", f"  export BUTLER_TOKEN={token}"]
+        lines += [f"Operator token for {name}, shown only once; agents need no operator's:"]
+        lines += [f"  export BUTLER_TOKEN={token}"]
     else:
         command = shell_command(home, "token", "new", "--butler", name, "--tenant", "default")
         lines += ["Make a token for an agent:", f"  {command}"]

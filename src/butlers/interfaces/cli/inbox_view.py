@@ -6,9 +6,10 @@ from typing import Any
 
 import typer
 
-from butlers.interfaces.cli.output import show_line, visible, when
+from butlers.interfaces.cli.output import printable, show_line, visible, when
 
-_WIDTH = 74
+NOTHING = "nothing waits for you"
+_WIDTH = 76
 
 
 def show_inbox(items: Sequence[Mapping[str, Any]]) -> None:
@@ -19,14 +20,24 @@ def show_inbox(items: Sequence[Mapping[str, Any]]) -> None:
             show_line(f"{decision['command']}   # {decision['does']}", indent=2)
         typer.echo()
     if not items:
-        show_line("nothing waits for you")
+        show_line(NOTHING)
 
 
 def show_item(item: Mapping[str, Any], position: str) -> None:
-    """Print one thing that waits: what it is, both sides, why, and where it comes from."""
+    """Print one thing that waits, under its place in the list."""
     show_line(f"{position}  {item['what']}", colour="yellow")
+    for line in item_lines(item):
+        typer.echo(f"  {line}")
+
+
+def item_lines(item: Mapping[str, Any]) -> list[str]:
+    """Put one thing that waits into lines: both sides, why it waits, and where it comes from."""
     source = f"{item['source']}, " if item["source"] else ""
     texts = (item["says"], item["other"], f"why: {item['why']}", f"{source}{when(item['since'])}")
-    for text in filter(None, texts):
-        for number, line in enumerate(textwrap.wrap(visible(text), _WIDTH)):
-            show_line(line, indent=4 if number else 2)
+    return [line for text in filter(None, texts) for line in wrapped(text)]
+
+
+def wrapped(text: str) -> list[str]:
+    """Wrap a text for a terminal; control characters are escaped, further lines indented."""
+    lines = textwrap.wrap(visible(text), _WIDTH, subsequent_indent="  ")
+    return list(map(printable, lines))

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from butlers.errors import PresenceRequired
 from butlers.interfaces.cli.commands import commands, lazy_group
+from butlers.interfaces.cli.inbox_view import item_lines
 from butlers.interfaces.cli.options import (
     ButlerOption,
     HomeOption,
@@ -22,6 +24,7 @@ from butlers.interfaces.cli.options import (
     with_butler,
 )
 from butlers.interfaces.cli.output import progress_bar, show_json, show_line, visible
+from butlers.interfaces.cli.presence import prove_presence
 
 if TYPE_CHECKING:
     from butlers.host.butler import Butler
@@ -92,8 +95,8 @@ def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -
     if operation.stores_text:
         check_may_store(target["home"], given)
 
-    async def perform(opened: "Butler") -> Any:
-        context = memory_context(opened, target["tenant"])
+    async def perform(opened: "Butler", may_decide: bool = False) -> Any:
+        context = memory_context(opened, target["tenant"], may_decide=may_decide)
         is_long = operation.name == "reembed"
         with progress_bar("embedding", enabled=is_long, transient=False) as update:
             watched = replace(
@@ -101,9 +104,35 @@ def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -
             )
             return await operation.perform(watched, **given)
 
-    answer = with_butler(target["butler"], target["home"], perform)
+    async def decide(opened: "Butler") -> Any:
+        try:
+            return await perform(opened)
+        except PresenceRequired as error:  # nothing was changed
+            about = await _about(opened, operation, target, given)
+            await prove_presence(opened.home, opened.name, target["tenant"], error.what, about)
+            return await perform(opened, may_decide=True)
+
+    answer = with_butler(target["butler"], target["home"], decide)
     _refuse_empty(operation, answer, target["butler"], given)
     return answer
+
+
+async def _about(
+    opened: "Butler", operation: "Operation", target: dict[str, Any], given: dict[str, Any]
+) -> list[str]:
+    """Put what a person is asked to allow into lines: the operation, and what it decides."""
+    from butlers.memory.operations.inbox import list_inbox
+
+    chosen = str(given.get(operation.arguments[0])) if operation.arguments else "none"
+    for item in await list_inbox.perform(memory_context(opened, target["tenant"])):
+        if item["id"].startswith(chosen):
+            return [operation.headline, *item_lines(item)]
+    fields = dict(given)
+    if given.get("apply"):  # what would be undone
+        context = memory_context(opened, target["tenant"])
+        fields |= await operation.perform(context, **{**given, "apply": False})
+    shown = {name: value for name, value in fields.items() if isinstance(value, str | int)}
+    return [operation.headline, *(f"{name}: {value}" for name, value in shown.items() if value)]
 
 
 def _refuse_empty(operation: "Operation", answer: Any, butler: str, given: dict[str, Any]) -> None:

@@ -97,9 +97,12 @@ def acting_as(opened: "Butler", tenant: str | None) -> str:
     return acting_tenant(opened.settings.butler.tenant, tenant)
 
 
-def memory_context(opened: "Butler", tenant: str | None) -> Any:
-    """Make the context in which this terminal's user calls memory operations."""
+def memory_context(opened: "Butler", tenant: str | None, *, may_decide: bool = False) -> Any:
+    """Make the context of this command's caller: a person, or the agent whose shell it is."""
     from butlers.auth.rights import Caller
+    from butlers.interfaces.cli.agent_shell import agent_of_shell
 
-    caller = Caller(acting_as(opened, tenant), "cli", is_operator=True)
+    agent, acting = "" if may_decide else agent_of_shell(), acting_as(opened, tenant)
+    by = {"is_operator": not agent, "may_decide": may_decide}
+    caller = Caller(acting, agent or "cli", agent, **by)
     return opened.module("memory").operation_context(caller)

@@ -45,7 +45,7 @@ def show_json(value: Any) -> None:
 
 def show_line(text: str, colour: str | None = None, indent: int = 0) -> None:
     """Print one line, coloured on a terminal."""
-    line = _printable(" " * indent + one_line(text))
+    line = printable(" " * indent + one_line(text))
     typer.echo(typer.style(line, fg=colour) if colour and on_terminal() else line)
 
 
@@ -71,7 +71,7 @@ def show_table(
         padded = (
             align(cell, width) for align, cell, width in zip(aligns, line, widths, strict=True)
         )
-        typer.echo(_printable("  ".join(padded).rstrip()))
+        typer.echo(printable("  ".join(padded).rstrip()))
 
 
 def show_fields(*fields: tuple[str, str]) -> None:
@@ -82,7 +82,7 @@ def show_fields(*fields: tuple[str, str]) -> None:
         first, *more = visible(value).split("\n")
         label = typer.style(name.ljust(width), bold=True) if on_terminal() else name.ljust(width)
         for line in (f"{label}  {first}", *(f"{'':{width}}  {line}" for line in more)):
-            typer.echo(_printable(line.rstrip()))
+            typer.echo(printable(line.rstrip()))
 
 
 def _show_rich_table(
@@ -106,7 +106,7 @@ def _show_rich_table(
         )
     for row in cells:
         # As Text, stored content is never read as markup.
-        table.add_row(*(Text(_printable(cell)) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     Console(markup=False, highlight=False, emoji=False).print(table)
 
 
@@ -128,7 +128,7 @@ def progress_bar(
         yield partial(bar.update, bar.add_task(label, total=None))
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Escape the characters that the output's encoding lacks."""
     encoding = sys.stdout.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from butlers.errors import InvalidInput
+from butlers.interfaces.cli.agent_shell import agent_of_shell
 from butlers.interfaces.cli.options import (
     ButlerOption,
     HomeOption,
@@ -21,6 +22,7 @@ from butlers.interfaces.cli.options import (
     with_butler,
 )
 from butlers.interfaces.cli.output import progress_bar, show_json, show_line, show_table, visible
+from butlers.interfaces.cli.presence import prove_presence
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -93,6 +95,9 @@ def import_memories(
     wanted = ImportRequest(source, from_ or "", dry_run, trusted)
 
     async def run(opened: "Butler") -> Any:
+        if trusted and not dry_run:
+            about = [f"import {source}, and believe who it says stated what"]
+            await prove_presence(opened.home, butler, tenant, "vouch for what a file says", about)
         with progress_bar() as update:
 
             def on_step(step: str, done: int, total: int) -> None:
@@ -146,7 +151,10 @@ def erase(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what would be erased; with --yes, erase it and write a signed receipt."""
+    """Show what would be erased; with --yes, erase it and write a signed receipt.
+
+    Only a person erases: at a terminal, or with an operator token.
+    """
     if context.invoked_subcommand is not None:
         return
     from butlers.memory.policy.erasure import ErasureRequest
@@ -155,10 +163,17 @@ def erase(
     everything = bool(tenant) and not (about or entity or session)
     request = ErasureRequest(about, _entity(entity), session, everything, tuple(keep or ()))
     data.check(request)
-    work = data.erase if yes else data.preview
-    result = with_butler(
-        butler, home, lambda opened: work(opened, request, _lineage(opened, tenant))
-    )
+
+    async def run(opened: "Butler") -> dict[str, Any]:
+        lineage = _lineage(opened, tenant)
+        found = await data.preview(opened, request, lineage)
+        if not yes:
+            return found
+        about = [f"erase {_counted(found['counts'])}", "it cannot be undone"]
+        await prove_presence(opened.home, butler, tenant, "erase", about)
+        return await data.erase(opened, request, lineage)
+
+    result = with_butler(butler, home, run)
     if receipt is not None and yes:
         with _written(str(receipt)) as write:
             write((json.dumps(result, indent=2, ensure_ascii=False) + "\n").encode())
@@ -210,7 +225,9 @@ def _counted(counts: dict[str, int]) -> str:
 def _lineage(opened: "Butler", tenant: str | None) -> "Lineage":
     from butlers.memory.model import Lineage, Origin
 
-    return Lineage(acting_as(opened, tenant), "cli", origin=Origin.OPERATOR)
+    agent = agent_of_shell()
+    origin = Origin.AGENT if agent else Origin.OPERATOR
+    return Lineage(acting_as(opened, tenant), agent or "cli", origin=origin, agent=agent)
 
 
 @contextmanager

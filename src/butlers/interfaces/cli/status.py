@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from butlers.errors import Unavailable
+from butlers.errors import PresenceRequired, Unavailable
 from butlers.interfaces.cli.options import HomeOption, JsonOption, find_home
 from butlers.interfaces.cli.output import (
     show_fields,
@@ -19,6 +20,7 @@ from butlers.interfaces.cli.output import (
     to_the_second,
 )
 from butlers.interfaces.cli.pause import pauses_now, show_pauses
+from butlers.interfaces.cli.presence import is_confirmed
 
 if TYPE_CHECKING:
     from butlers.host.home import Home
@@ -85,14 +87,20 @@ def open_pages(
     """Print a link that signs you in to the dashboard.
 
     The link is the last line. It works once, for ten minutes. Only the user who runs the daemon
-    can make one.
+    can make one. At a terminal it asks for a number; without it, the link cannot decide what waits.
     """
+    from butlers.auth.sign_in import CANNOT_DECIDE, SignInLinks
+
     located = find_home(home)
-    link = _new_link(located)
+    daemon = _own_daemon(located)
+    may_decide = _is_present()
+    link = daemon.url + SignInLinks(located.invitations_directory).create(may_decide=may_decide)
     if as_json:
-        show_json({"url": link})
+        show_json({"url": link, "may_decide": may_decide})
     else:
         show_line("Open the dashboard (the link works once, for ten minutes):")
+        if not may_decide:
+            show_line(CANNOT_DECIDE)
         typer.echo(link)
     if browser:
         _browse(located, link)
@@ -205,8 +213,14 @@ def _not_stopped(up: list[tuple["Home", int]], seconds: float) -> list[tuple["Ho
     return left
 
 
-def _new_link(home: "Home") -> str:
-    from butlers.auth.sign_in import SignInLinks
+def _is_present() -> bool:
+    with suppress(PresenceRequired):
+        return is_confirmed("decide in the dashboard", ["a link that signs in to the dashboard"])
+    return False
+
+
+def _own_daemon(home: "Home") -> "Running":
+    """Return the daemon of the home; Unavailable if it is down, or another user's."""
     from butlers.host.status import homes_served, served
 
     daemon = served(home)
@@ -218,7 +232,7 @@ def _new_link(home: "Home") -> str:
         raise Unavailable(
             f"the daemon of {home.root} is run by user {owner}; run this as that user"
         )
-    return daemon.url + SignInLinks(home.invitations_directory).create()
+    return daemon
 
 
 def _browse(home: "Home", link: str) -> None:

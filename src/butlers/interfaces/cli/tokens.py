@@ -16,6 +16,7 @@ from butlers.interfaces.cli.options import (
     run,
 )
 from butlers.interfaces.cli.output import show_json, when
+from butlers.interfaces.cli.presence import prove_presence
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -50,7 +51,10 @@ def new(
     ] = None,
     home: HomeOption = None,
 ) -> None:
-    """Make a token. It is printed once, on the last line; only its hash is stored."""
+    """Make a token. It is printed once, on the last line; only its hash is stored.
+
+    Only a person can, once the home has a token: at a terminal, or with an operator token.
+    """
     from butlers.auth.token_grant import TokenGrant, expiry
     from butlers.auth.tokens import new_token
     from butlers.clock import utc_now
@@ -60,9 +64,13 @@ def new(
     ends = expiry(expires, now)
     grant = TokenGrant(tenant, note, agent, rights, ends, low_trust, tuple(scope or ()))
     record, token = new_token(butler, grant, now)
-    run(home_tokens(located).keep(record))
     whose = f"tenant {tenant}" + (f", agent {agent}" if agent else "")
     limits = f"may {rights}" + (f" until {when(ends)}" if ends else "") + _within(record)
+    tokens = home_tokens(located)
+    if located.tokens_file.exists() or run(tokens.list_all()):  # the first belongs to the set-up
+        about = [f"a token for butler {butler}, {whose}, {limits}"]
+        run(prove_presence(located, butler, tenant, "make a token", about))
+    run(tokens.keep(record))
     typer.echo(f"token {record.id} for butler {butler}, {whose}, {limits}; it is not shown again:")
     typer.echo(token)
 
@@ -101,9 +109,14 @@ def revoke(
 ) -> None:
     """Revoke a token. It is refused from the next request on.
 
-    With several daemons this takes up to two seconds.
+    Only a person can. With several daemons this takes up to two seconds.
     """
     from butlers.host.home_tokens import home_tokens
 
-    record = run(home_tokens(find_home(home).checked()).revoke_anywhere(token_id))
+    located = find_home(home).checked()
+    tokens = home_tokens(located)
+    for known in [usage.record for usage in run(tokens.list_all()) if usage.record.id == token_id]:
+        about = ["\t".join(_columns(known, None))]
+        run(prove_presence(located, known.butler, known.tenant, "revoke a token", about))
+    record = run(tokens.revoke_anywhere(token_id))
     typer.echo(f"token {record.id} for butler {record.butler}, tenant {record.tenant} is revoked")

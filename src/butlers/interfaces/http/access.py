@@ -61,11 +61,11 @@ def visitor_of(record: TokenRecord, fleet: FleetSection) -> Visitor:
     return Visitor(record.caller, {record.butler: record.tenant}, remotes)
 
 
-def operator_of(app_state: AppState, actor: str = "operator") -> Visitor:
+def operator_of(app_state: AppState, *, may_decide: bool) -> Visitor:
     """Return the operator: every butler as its configured tenant, and every remote butler."""
     tenants = {name: butler.settings.butler.tenant for name, butler in app_state.butlers.items()}
     return Visitor(
-        Caller("", actor, is_operator=True),
+        Caller("", "local", is_operator=True, may_decide=may_decide),
         # The tenant of a butler that could not be built is unknown, and not needed to say why.
         dict.fromkeys(app_state.failed, "") | tenants,
         frozenset(remote.name for remote in app_state.fleet.remotes),

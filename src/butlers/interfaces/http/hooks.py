@@ -61,6 +61,7 @@ class HookEvent(BaseModel):
     session_id: Annotated[str, StringConstraints(pattern=r"^[\w-]{1,100}$")]
     cwd: Short = ""
     project: HookProject | None = None
+    low_trust: bool = False
 
 
 class Started(HookEvent):
@@ -230,7 +231,8 @@ class Hooks:
         except ValidationError as error:
             raise HTTPException(400, "this is not what an agent's hook sends") from error
         project = Project.of(event.project.model_dump()) if event.project else None
-        return event, replace(record.caller, project=project)
+        low_trust = record.low_trust or event.low_trust
+        return event, replace(record.caller, project=project, low_trust=low_trust)
 
 
 def public_event(home: str, event: Kind) -> Kind | None:

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from butlers.errors import InvalidInput
+from butlers.errors import InvalidInput, PresenceRequired
 from butlers.interfaces.http.access import ButlerAccess, CurrentAccess
 from butlers.memory.model import Lineage
 from butlers.memory.operations import OperationContext
@@ -158,3 +158,5 @@ def _require_operator(access: ButlerAccess, verb: str, command: str) -> None:
         raise HTTPException(
             403, f"only the operator of the home may {verb}: run `{command}` on its machine"
         )
+    if not access.caller.may_decide:
+        raise PresenceRequired(verb)

@@ -40,6 +40,8 @@ class BrowserSession:
     token: str | None = None
     asked_at: float | None = None
     """When it was last checked with the shared store; None for a session of this process."""
+    may_decide: bool = False
+    """Whether a person was present when its link was made."""
 
     def vouches(self, csrf: str) -> bool:
         """Whether a CSRF token is this session's own."""
@@ -55,13 +57,12 @@ class BrowserSessions:
         # By the cookie's digest, so that lookup timing reveals nothing.
         self._open: dict[str, BrowserSession] = {}
 
-    async def begin(self, record: TokenRecord | None) -> str:
+    async def begin(self, record: TokenRecord | None, *, may_decide: bool = False) -> str:
         """Open a session for a token's holder, or for the operator; return the cookie's value."""
         self._sweep()
         name, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        session = BrowserSession(
-            csrf, self._clock() + SESSION_LIFE, record.digest if record else None
-        )
+        ends, token = self._clock() + SESSION_LIFE, record.digest if record else None
+        session = BrowserSession(csrf, ends, token, may_decide=may_decide)
         if record is not None:
             signed_in = SignIn(record, csrf, session.expires_at)
             if await self._app_state.tokens.begin_sign_in(digest_of(name), signed_in):
@@ -105,7 +106,7 @@ class BrowserSessions:
         if session is None:
             return None
         if session.token is None:
-            return operator_of(self._app_state, "local")
+            return operator_of(self._app_state, may_decide=session.may_decide)
         record = self._app_state.tokens.find(session.token)
         if record is None or record.has_expired(self._clock()):
             return None

@@ -17,13 +17,15 @@ from butlers.interfaces.web import pictures
 from butlers.interfaces.web.pages import go_to, render_butler
 from butlers.interfaces.web.visits import ButlerSending, ButlerVisit, ButlerVisiting, Name
 from butlers.memory.flows.browse import MAX_LIMIT
+from butlers.memory.flows.inbox import WaitingKind
 from butlers.memory.model import Maturity
-from butlers.memory.operations import conflicts, consolidation, listing, trust
+from butlers.memory.operations import conflicts, consolidation, inbox, listing, trust
 from butlers.operation import faults_in_words
 
 router = APIRouter(prefix="/butlers/{name}/memory")
 _FEW = 6
 _EVENTS = 12
+_ONLY_LISTED = (WaitingKind.REPORTED_HARMFUL, WaitingKind.SESSION)
 
 
 @router.get("")
@@ -84,6 +86,7 @@ async def run(visit: ButlerSending, job: Name) -> Response:
 async def review(visit: ButlerVisiting) -> Response:
     """Show what waits for review; quarantined memories only to the operator."""
     page = await visit.ask(conflicts.list_conflicts, limit=MAX_LIMIT)
+    listed = await visit.ask(inbox.list_inbox)
     return render_butler(
         visit,
         "review",
@@ -91,6 +94,7 @@ async def review(visit: ButlerVisiting) -> Response:
         proposals=await visit.ask(consolidation.list_proposals),
         doubts=await visit.ask(conflicts.list_doubts),
         conflicts=page["items"],
+        others=[item for item in listed if item["kind"] in _ONLY_LISTED],
     )
 
 
@@ -143,7 +147,7 @@ async def erase_data(visit: ButlerSending) -> Response:
 async def _render_data(visit: ButlerVisit, **values: Any) -> Response:
     """Render the page; those who may run its jobs also see what removing the butler deletes."""
     removal = await preview_removal(visit) if visit.may_run_jobs else None
-    may_erase = visit.caller.is_operator
+    may_erase = visit.caller.is_operator and visit.caller.may_decide
     return render_butler(visit, "data", may_erase=may_erase, removal=removal, **values)
 
 

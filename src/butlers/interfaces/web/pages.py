@@ -42,6 +42,7 @@ def render_butler(
 ) -> HTMLResponse:
     """Render a page of one butler, with its name, tenant and tabs."""
     values |= {"name": visit.butler.name, "tenant": visit.caller.tenant_id, "home": visit.home}
+    values["waiting"] = visit.waiting
     return render(visit.visit.request, template or f"{section}.html", section=section, **values)
 
 

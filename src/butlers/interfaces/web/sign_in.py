@@ -60,11 +60,14 @@ async def sign_in_once(request: Request, secret: Annotated[str, Path(max_length=
     """Sign in with a link of `butlers up` or `butlers open`."""
     if "prefetch" in request.headers.get("sec-purpose", ""):
         raise HTTPException(403, "this link was not opened yet")
-    if not SignInLinks(app_state_of(request).home.invitations_directory).redeem(secret):
+    link = SignInLinks(app_state_of(request).home.invitations_directory).redeem(secret)
+    if link is None:
         raise HTTPException(403, _LINK_USED)
     # Not a redirect: a browser that came from another site would not send its new cookie along.
     response = render(request, "welcome.html", next=FIRST_PAGE)
-    give_cookie(request, response, await sessions_of(request).begin(None))
+    give_cookie(
+        request, response, await sessions_of(request).begin(None, may_decide=link.may_decide)
+    )
     return response
 
 

@@ -1,5 +1,6 @@
 """Requests of somebody who signed in: their session, their forms and search fields."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
@@ -8,9 +9,11 @@ from fastapi import Depends, Path
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from butlers.errors import ButlersError
 from butlers.interfaces.http.access import ButlerAccess, Visitor, access_butler, app_state_of
 from butlers.interfaces.http.fanout import Fleet
 from butlers.interfaces.web.browser_sessions import BrowserSession, BrowserSessions, is_from_here
+from butlers.memory.operations import listing
 from butlers.operation import Operation
 
 CSRF_FIELD = "csrf"
@@ -65,6 +68,8 @@ class ButlerVisit(ButlerAccess):
     """A visit to the pages of one butler: the visitor's access to it."""
 
     visit: Visit
+    waiting: int = 0
+    """How many things of the butler wait for a person's decision."""
 
     @property
     def home(self) -> str:
@@ -129,7 +134,16 @@ async def butler_visit(visit: Visiting, name: Name) -> ButlerVisit:
     """Return the visit to a butler; NotFound if the visitor may not see it."""
     request = visit.request
     access = access_butler(app_state_of(request), visit.visitor, name, request.state.request_id)
-    return ButlerVisit(access.butler, access.caller, access.request_id, visit)
+    named = (access.butler, access.caller, access.request_id)
+    return ButlerVisit(*named, visit, await _count_waiting(access))
+
+
+async def _count_waiting(access: ButlerAccess) -> int:
+    """Count what waits for a person; zero where the memory cannot tell."""
+    with suppress(ButlersError):
+        counts: dict[str, int] = (await access.ask(listing.overview, events=1))["inbox"]
+        return sum(counts.values())
+    return 0
 
 
 async def butler_visit_with_form(visit: Sending, name: Name) -> ButlerVisit:

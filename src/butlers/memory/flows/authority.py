@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from butlers.db.postgres import Transaction
-from butlers.errors import Conflict
+from butlers.errors import Conflict, PresenceRequired
 from butlers.memory.handle import UnitOfWork
 from butlers.memory.model import Lineage, MemoryRef, MemoryType, Trust
 from butlers.memory.store import entities, episodes, facts, memories, rules
@@ -43,8 +43,12 @@ def must_be_trusted(lineage: Lineage, what: str) -> None:
 
 
 def must_be_a_person(lineage: Lineage, what: str) -> None:
-    """Raise Conflict for a program: agents do not judge what is held back from them."""
+    """Raise PresenceRequired for a program: agents do not judge what is held back from them."""
     if not lineage.origin.is_person:
-        raise Conflict(
-            f"only a person may {what}: `butlers memory …` at a terminal, or in the dashboard"
-        )
+        raise PresenceRequired(what)
+
+
+def must_decide(lineage: Lineage, what: str) -> None:
+    """Raise PresenceRequired unless a person is present, or gave the caller an operator token."""
+    if not lineage.may_decide:
+        raise PresenceRequired(what)

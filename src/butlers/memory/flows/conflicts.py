@@ -12,7 +12,7 @@ from butlers.db.postgres import Row
 from butlers.errors import Conflict, InvalidInput, NotFound
 from butlers.kernel.json_values import as_json
 from butlers.kernel.secrets import admitted
-from butlers.memory.flows.authority import must_be_trusted
+from butlers.memory.flows.authority import must_be_trusted, must_decide
 from butlers.memory.flows.browse import MAX_LIMIT, Page, page_of
 from butlers.memory.flows.fact_windows import moved_window
 from butlers.memory.flows.feedback import confirm_in
@@ -59,9 +59,10 @@ async def settle(
 ) -> dict[str, Any]:
     """Settle a conflict: the newer or older fact holds, both do, or the newer since a time.
 
-    Refuses callers that are not trusted, and conflicts that are not open. Locks the keys of both
-    facts, then the conflict. Records `fact_superseded` or `fact_bounded`, `fact_confirmed` and
-    `conflict_settled`; teaches how many values the predicates have.
+    Refuses callers that are not trusted, conflicts that are not open, and without a person to let
+    the less trusted fact hold. Locks the keys of both facts, then the conflict. Records
+    `fact_superseded` or `fact_bounded`, `fact_confirmed` and `conflict_settled`; teaches how many
+    values the predicates have.
     """
     must_be_trusted(lineage, "settle a conflict")
     id = inputs.checked_id("conflict_id", conflict_id)
@@ -73,6 +74,7 @@ async def settle(
         if conflict is None:
             raise NotFound(f"conflict_id: there is no open conflict {id}; list the open ones")
         work = _Settling(memory, tx, lineage, conflict)
+        work.check_authority(holds)
         if holds is Settlement.NEWER:
             await work.newer_holds()
         elif holds in (Settlement.OLDER, Settlement.SAME):
@@ -101,6 +103,13 @@ class _Settling(UnitOfWork):
         """When the fact on one side began to hold, or was stored."""
         begins: datetime = self.conflict[f"{side}_from"] or self.conflict[f"{side}_at"]
         return begins
+
+    def check_authority(self, holds: Settlement) -> None:
+        """Raise PresenceRequired if a fact gives way to a less trusted one without a person."""
+        loser = "newer" if holds in (Settlement.OLDER, Settlement.SAME) else "older"
+        is_less = self.conflict[f"{_OTHER[loser]}_trust"] < self.conflict[f"{loser}_trust"]
+        if is_less and holds is not Settlement.BOTH:
+            must_decide(self.lineage, "let the less trusted of two facts hold")
 
     async def newer_holds(self) -> None:
         """End the older fact when the newer began."""

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from butlers.memory.flows import proposals
 from butlers.memory.flows.accept_proposal import accept
+from butlers.memory.flows.authority import must_decide
 from butlers.memory.flows.consolidation import answer
 from butlers.memory.flows.consolidation.report import ConsolidationReport
 from butlers.memory.operations import input_fields
@@ -121,6 +122,7 @@ async def accept_proposal(ctx: OperationContext, params: Decide) -> dict[str, An
 
     Returns the memory it changed, which is then as certain as if somebody had stated it.
     """
+    must_decide(ctx.lineage, "accept a proposal")
     return await accept(ctx.memory, params.proposal_id, ctx.lineage)
 
 
@@ -135,4 +137,5 @@ async def decline_proposal(ctx: OperationContext, params: Decide) -> bool:
 
     Returns {declined}: false when no such proposal waits.
     """
+    must_decide(ctx.lineage, "decline a proposal")
     return await proposals.decline(ctx.memory, params.proposal_id, ctx.lineage)

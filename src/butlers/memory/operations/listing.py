@@ -216,7 +216,13 @@ async def stats(ctx: OperationContext, params: StatsInput) -> dict[str, Any]:
     episodes.backlog_age_hours is the age of the oldest episode that waits.
     """
     scope = None if params.scope is None else await ctx.seen(params.scope)
-    return await browse.memory_stats(ctx.memory, scope, ctx.lineage)
+    return _with_sessions(ctx, await browse.memory_stats(ctx.memory, scope, ctx.lineage))
+
+
+def _with_sessions(ctx: OperationContext, counts: dict[str, Any]) -> dict[str, Any]:
+    """Add to what waits for a person the sessions that could not be stored."""
+    aside = ctx.sessions_aside() if ctx.lineage.origin.is_person else ()
+    return counts | {"inbox": counts["inbox"] | ({"session": len(aside)} if aside else {})}
 
 
 class OverviewInput(Input):
@@ -233,10 +239,10 @@ class OverviewInput(Input):
 async def overview(ctx: OperationContext, params: OverviewInput) -> dict[str, Any]:
     """Show all counts, the time of the last consolidation, and the latest events.
 
-    Returns {episodes, facts, rules, last_consolidated_at, activity}.
+    Returns {episodes, facts, rules, inbox, last_consolidated_at, activity}.
     """
     counts, events = await browse.memory_overview(ctx.memory, params.events, ctx.lineage)
-    return {**counts, "activity": events}
+    return {**_with_sessions(ctx, counts), "activity": events}
 
 
 class TimelineInput(Input):

@@ -57,6 +57,7 @@ class OperationContext:
         ceiling = Trust.LOW if caller.low_trust else Trust.STATED
         agent = "" if caller.is_operator else caller.agent or caller.client
         lineage = Lineage(caller.tenant_id, caller.actor, request_id, origin, ceiling, agent)
+        lineage = replace(lineage, may_decide=caller.may_decide)
         return cls(memory, lineage, model, project=caller.project, scopes=caller.scopes)
 
     def reader(self, *, current: bool = False) -> "OperationContext":

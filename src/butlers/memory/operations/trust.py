@@ -6,6 +6,7 @@ from pydantic import AwareDatetime
 
 from butlers.memory.flows import quarantine as holding
 from butlers.memory.flows import undo as undoing
+from butlers.memory.flows.authority import must_decide
 from butlers.memory.flows.undo_plan import UndoReport, UndoSource
 from butlers.memory.operations import input_fields
 from butlers.memory.operations.input_fields import Limited
@@ -55,6 +56,7 @@ async def accept_quarantined(ctx: OperationContext, params: input_fields.Referen
     A fact supersedes the current one under its key. Only a person may do this.
     Returns {accepted}: false if it is not in quarantine.
     """
+    must_decide(ctx.lineage, "release what is in quarantine")
     ref = await ctx.must_find(params.memory_id, params.memory_type)
     return await holding.release_memory(ctx.memory, ref, ctx.lineage)
 
@@ -72,6 +74,7 @@ async def reject_quarantined(ctx: OperationContext, params: input_fields.Referen
     If you restore it, it is in quarantine again.
     Returns {rejected}: false if it is not in quarantine.
     """
+    must_decide(ctx.lineage, "reject what is in quarantine")
     ref = await ctx.must_find(params.memory_id, params.memory_type)
     return await holding.reject_memory(ctx.memory, ref, ctx.lineage)
 
@@ -106,6 +109,8 @@ async def undo_source(ctx: OperationContext, params: UndoInput) -> UndoReport:
     links and entity changes are undone. Only a person may do this.
     Returns how many of each, and the first memories.
     """
+    if params.apply:
+        must_decide(ctx.lineage, "undo a source")
     source = UndoSource(params.token, params.session, params.episode, params.since)
     do = undoing.undo_source if params.apply else undoing.preview_undo
     return await do(ctx.memory, source, ctx.lineage)
