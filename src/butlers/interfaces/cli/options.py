@@ -103,6 +103,6 @@ def memory_context(opened: "Butler", tenant: str | None, *, may_decide: bool = F
     from butlers.interfaces.cli.agent_shell import agent_of_shell
 
     agent, acting = "" if may_decide else agent_of_shell(), acting_as(opened, tenant)
-    by = {"is_operator": not agent, "may_decide": may_decide}
-    caller = Caller(acting, agent or "cli", agent, **by)
+    actor = agent or "cli"
+    caller = Caller(acting, actor, agent, is_operator=not agent, may_decide=may_decide)
     return opened.module("memory").operation_context(caller)
