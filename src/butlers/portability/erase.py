@@ -69,7 +69,7 @@ async def preview(butler: Butler, wanted: ErasureRequest, lineage: Lineage) -> d
     """List and count what would be erased; change nothing."""
     check(wanted)
     selection = await memories.preview(butler.memory, wanted, lineage)
-    beside = await _find_beside(butler, wanted, Gone.of(selection), lineage)
+    beside = await find_beside(butler, wanted, Gone.of(selection), lineage)
     rows = [
         (kind, id, "a name in it is replaced by its hash", "") for kind, id in selection.reworded
     ]
@@ -131,9 +131,10 @@ class Gone:
         return not self.memories.isdisjoint(map(str, ids))
 
 
-async def _find_beside(
+async def find_beside(
     butler: Butler, wanted: ErasureRequest, gone: Gone, lineage: Lineage
 ) -> Beside:
+    """Find what names them outside the memory."""
     mentions = gone.mentions
 
     def is_meant(row: Mapping[str, Any]) -> bool:
@@ -156,7 +157,7 @@ async def _find_beside(
 async def _erase_beside(
     butler: Butler, wanted: ErasureRequest, gone: Gone, lineage: Lineage
 ) -> Beside:
-    beside = await _find_beside(butler, wanted, gone, lineage)
+    beside = await find_beside(butler, wanted, gone, lineage)
     notebook = notebook_of(butler)
     if notebook is not None and beside.notes:
         await notebook.apart(notes.erase, notebook, [note["id"] for note in beside.notes])
