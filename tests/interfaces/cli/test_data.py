@@ -149,6 +149,29 @@ def test_a_conversation_of_another_product_comes_in_once(home: Home, tmp_path: P
         assert answer["skipped"] == ["conversation 2: it has no mapping of messages"]
 
 
+def test_of_two_items_with_one_id_the_second_is_told_not_dropped(home: Home, tmp_path: Path):
+    def talk(text: str) -> dict[str, object]:
+        message = {"author": {"role": "user"}, "content": {"parts": [text]}, "create_time": 1.7e9}
+        return {"id": "twice", "mapping": {"a": {"message": message, "parent": None}}}
+
+    talks = [talk("Remember that my boat is Ada."), talk("Remember that my car is Bo."), talk("")]
+    facts = [
+        {"id": "1", "memory": text} for text in ("Odd \ud800 sign", "Other", "Odd \ud800 sign")
+    ]
+    for rows, told in (
+        (talks, "conversation 1 has the same id"),
+        (facts, "memory 1 has the same id"),
+    ):
+        file = tmp_path / "rows.json"
+        file.write_text(json.dumps(rows))
+        shown = butlers("import", file, "--json", "--dry-run", "--home", home.root)
+        done = butlers("import", file, "--json", "--home", home.root)
+        for answer in (json.loads(shown.stdout), json.loads(done.stdout)):
+            assert sum(answer["stored"].values()) == 1, answer
+            assert [one for one in answer["skipped"] if told in one], answer
+            assert sum(answer["known"].values()) + len(answer["skipped"]) == 2
+
+
 def test_a_dry_run_shows_what_each_item_becomes_and_stores_nothing(home: Home, tmp_path: Path):
     file = tmp_path / "memory.jsonl"
     rows = [
