@@ -49,22 +49,14 @@ def is_encrypted(file: Path) -> bool:
         return stream.read(len(_MAGIC)) == _MAGIC
 
 
-class _Seal:
-    """The key of one file, and its header."""
-
-    def __init__(self, plain: bytes, passphrase: str) -> None:
-        _, _, cost, size, parallel, salt = _PLAIN.unpack(plain)
-        typed, sizes = unicodedata.normalize("NFKC", passphrase).encode(), (2**cost, size, parallel)
-        given: dict[str, Any] = dict(zip("nrp", sizes, strict=True))
-        keys = hashlib.scrypt(typed, salt=salt, dklen=64, maxmem=_MOST_MEMORY, **given)
-        self.header = plain + hmac.digest(keys[32:], plain, "sha256")
-        self._cipher = ChaCha20Poly1305(keys[:32])
-
-    def close(self, number: int, block: bytes, is_last: bool) -> bytes:
-        return self._cipher.encrypt(_nonce(number, is_last), block, self.header)
-
-    def open(self, number: int, block: bytes, is_last: bool) -> bytes:
-        return self._cipher.decrypt(_nonce(number, is_last), block, self.header)
+def _keyed(plain: bytes, passphrase: str) -> tuple[bytes, ChaCha20Poly1305]:
+    """Return the header with its MAC, and the cipher of the file."""
+    _, _, cost, size, parallel, salt = _PLAIN.unpack(plain)
+    typed = unicodedata.normalize("NFKC", passphrase).encode()
+    keys = hashlib.scrypt(
+        typed, salt=salt, n=2**cost, r=size, p=parallel, maxmem=_MOST_MEMORY, dklen=64
+    )
+    return plain + hmac.digest(keys[32:], plain, "sha256"), ChaCha20Poly1305(keys[:32])
 
 
 def _nonce(number: int, is_last: bool) -> bytes:
@@ -78,25 +70,26 @@ class EncryptedWriter(io.RawIOBase):
         if len(passphrase) < SHORTEST:
             raise InvalidInput(f"the passphrase is too short: use {SHORTEST} characters or more")
         plain = _PLAIN.pack(_MAGIC, _VERSION, _COST, *_SHAPE, os.urandom(32))
-        self._file, self._seal = file, _Seal(plain, passphrase)
-        self._waiting, self._number = bytearray(), 0
-        file.write(self._seal.header)
+        self._header, self._cipher = _keyed(plain, passphrase)
+        self._file, self._waiting, self._number = file, bytearray(), 0
+        file.write(self._header)
 
     def write(self, piece: Any) -> int:
         """Write all blocks but the last, which only `finish` knows."""
         self._waiting += piece
         while len(self._waiting) > BLOCK:
-            self._write_block(is_last=False)
+            self._write_block(False)
         return len(piece)
 
     def finish(self) -> None:
         """Write the last block."""
-        self._write_block(is_last=True)
+        self._write_block(True)
 
-    def _write_block(self, *, is_last: bool) -> None:
+    def _write_block(self, is_last: bool) -> None:
         block = bytes(self._waiting[:BLOCK])
         del self._waiting[:BLOCK]
-        self._file.write(self._seal.close(self._number, block, is_last))
+        nonce = _nonce(self._number, is_last)
+        self._file.write(self._cipher.encrypt(nonce, block, self._header))
         self._number += 1
 
 
@@ -116,12 +109,12 @@ def decrypted(file: Path, passphrase: str) -> io.BufferedReader:
 class _Decrypted(io.RawIOBase):
     def __init__(self, file: Path, passphrase: str) -> None:
         self._name, self._file, self._at, self._cached = file, file.open("rb"), 0, (-1, b"")
-        self._seal = self._checked_seal(passphrase)
+        self._header, self._cipher = self._checked(passphrase)
         sealed = self._file.seek(0, io.SEEK_END) - HEADER
         self._blocks = max(1, -(-sealed // (BLOCK + _TAG)))
         self._size = (self._blocks - 1) * BLOCK + len(self._block(self._blocks - 1))
 
-    def _checked_seal(self, passphrase: str) -> _Seal:
+    def _checked(self, passphrase: str) -> tuple[bytes, ChaCha20Poly1305]:
         header = self._file.read(HEADER).ljust(HEADER, b"\0")
         _, version, cost, *shape, _ = _PLAIN.unpack(header[:-_MAC])
         if (version, *shape) != (_VERSION, *_SHAPE) or not 0 < cost <= _MOST_COST:
@@ -129,23 +122,24 @@ class _Decrypted(io.RawIOBase):
                 f"{self._name} was encrypted by a newer butlers, or its header is damaged; upgrade "
                 "butlers, or use another backup"
             )
-        seal = _Seal(header[:-_MAC], passphrase)
-        if not hmac.compare_digest(seal.header, header):
+        keyed = _keyed(header[:-_MAC], passphrase)
+        if not hmac.compare_digest(keyed[0], header):
             raise InvalidInput(f"wrong passphrase for {self._name}, or its header is damaged")
-        return seal
+        return keyed
 
     def _block(self, number: int) -> bytes:
         if self._cached[0] != number:
             self._file.seek(HEADER + number * (BLOCK + _TAG))
             sealed, is_last = self._file.read(BLOCK + _TAG), number == self._blocks - 1
             try:
-                self._cached = number, self._seal.open(number, sealed, is_last)
+                block = self._cipher.decrypt(_nonce(number, is_last), sealed, self._header)
             except InvalidTag:
                 how = "changed, or the file is truncated" if is_last else "changed"
                 raise InvalidInput(
                     f"{self._name} is damaged: block {number + 1} of {self._blocks} is {how}; use "
                     "another backup"
                 ) from None
+            self._cached = number, block
         return self._cached[1]
 
     def readable(self) -> bool:

@@ -28,13 +28,7 @@ from butlers.sessions.privacy import is_left_out
 from butlers.sessions.private_turns import entry_lines
 from butlers.sessions.prompts import parse_record
 from butlers.sessions.session import SessionMemory, place_name
-from butlers.sessions.spool_entries import (
-    RECENT_DAYS,
-    Arrival,
-    SpoolEntries,
-    chunks,
-    notes_since,
-)
+from butlers.sessions.spool_entries import RECENT_DAYS, Arrival, SpoolEntries, chunks, notes_since
 from butlers.settings.sections import SessionsSection
 
 log = structlog.get_logger(__name__)

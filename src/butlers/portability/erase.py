@@ -29,7 +29,7 @@ from butlers.memory.model import Lineage
 from butlers.memory.policy.erasure import ErasureRequest, Selection
 from butlers.notebook import portable as notes
 from butlers.portability import traces
-from butlers.portability.native import NOTE, notebook_of
+from butlers.portability.native import NOTE, find_notes, notebook_of
 from butlers.portability.traces import Sought, Traces
 from butlers.sessions.log import KEPT_SESSIONS
 
@@ -141,9 +141,7 @@ async def find_beside(
         is_named = wanted.everything or row["id"] == wanted.session or mentions.in_value(row)
         return is_named and not wanted.keeps(str(row["id"]))
 
-    notebook, named = notebook_of(butler), list[dict[str, Any]]()
-    if notebook is not None:
-        named = await notebook.apart(notes.find, notebook, lineage.tenant_id, is_meant)
+    named = await find_notes(butler, lineage, is_meant)
     records = await butler.session_log.find(lineage.tenant_id, KEPT_SESSIONS)
     texts = [{name: getattr(record, name) for name in _SESSION_TEXTS} for record in records]
     sessions = [session["id"] for session in texts if is_meant(session)]

@@ -31,28 +31,31 @@ NOTE, END = "note", "end"
 
 async def export_lines(butler: Butler, lineage: Lineage) -> AsyncIterator[bytes]:
     """Yield the lines of an export."""
-    notebook, named = notebook_of(butler), list[dict[str, Any]]()
-    if notebook is not None:
-        exported = partial(notes.export_notes, notebook, lineage.tenant_id)
-        named = await notebook.apart(lambda: list(exported()))
+    found = await find_notes(butler, lineage)
     rows = portable.export_rows(butler.memory, lineage)
-    async for line in lines_of(butler, lineage, rows, named):
+    async for line in lines_of(butler, lineage, rows, found):
         yield line
 
 
+async def find_notes(
+    butler: Butler, lineage: Lineage, wanted: Callable[[dict[str, Any]], bool] = lambda note: True
+) -> list[dict[str, Any]]:
+    """List the notes of a tenant that the predicate accepts; none without a notebook."""
+    if (notebook := notebook_of(butler)) is None:
+        return []
+    return await notebook.apart(notes.find, notebook, lineage.tenant_id, wanted)
+
+
 async def lines_of(
-    butler: Butler,
-    lineage: Lineage,
-    rows: AsyncIterator[tuple[str, str]],
-    named: Iterable[Mapping[str, Any]],
-    **about: Any,
-) -> AsyncIterator[bytes]:
-    """Yield the lines of an export of these rows and notes; the first says what it is `about`."""
+    butler: Butler, lineage: Lineage, rows: AsyncIterator[tuple[str, str]],
+    found: Iterable[Mapping[str, Any]], **about: Any,
+) -> AsyncIterator[bytes]:  # fmt: skip
+    """Yield the lines of an export of rows and notes; the first says what it is `about`."""
     kinds = await portable.columns(butler.memory, lineage) | {NOTE: list(notes.COLUMNS)}
     head = _line(FORMAT, _json({"version": VERSION, "kinds": kinds} | about))
     digest, number = hashlib.sha256(head), 1
     yield head
-    async for line in _each(rows, named):
+    async for line in _each(rows, found):
         digest.update(line)
         number += 1
         yield line
@@ -60,11 +63,11 @@ async def lines_of(
 
 
 async def _each(
-    rows: AsyncIterator[tuple[str, str]], named: Iterable[Mapping[str, Any]]
+    rows: AsyncIterator[tuple[str, str]], found: Iterable[Mapping[str, Any]]
 ) -> AsyncIterator[bytes]:
     async for kind, row in rows:
         yield _line(kind, row)
-    for note in named:
+    for note in found:
         yield _line(NOTE, _json(note))
 
 

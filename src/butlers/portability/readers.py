@@ -13,17 +13,9 @@ from butlers.db.sqlite import translated_errors
 from butlers.errors import InvalidInput
 from butlers.llm.envelopes import mapping
 from butlers.memory.model import New, NewEpisode, NewFact, NewRule, Origin
-from butlers.portability import conversations, documents, pam
+from butlers.portability import conversations, documents, items, pam
 from butlers.portability.conversations import Conversation, Unreadable
-from butlers.portability.items import (
-    Reading,
-    Source,
-    digest,
-    objects,
-    own_predicate,
-    text_list,
-    words,
-)
+from butlers.portability.items import Reading, Source, digest, objects, own_predicate, words
 from butlers.sessions.transcripts import utc_instant
 
 
@@ -114,7 +106,7 @@ def _graph_line(line: bytes) -> Iterator[NewFact]:
     elif row["type"] == "entity":
         name, kind = row["name"], row["entityType"]
         yield NewFact(name, "is a", kind)
-        for text in text_list(row["observations"]):
+        for text in items.text_list(row["observations"]):
             yield NewFact(name, own_predicate("observed", digest(text)), text, tags=(kind,))
     else:
         raise Unreadable(f"its type is {row['type']!r:.40}; valid are entity and relation")
@@ -150,7 +142,7 @@ def _drawn(table: str, row: Mapping[str, Any], butler: str) -> Iterator[New]:
     texts = [(name, row[name]) for name in _CLAUDE_MEM[table] if row.get(name)]
     if table == "session_summaries":
         texts = [(name, f"{name.replace('_', ' ')}: {text}") for name, text in texts]
-    stated = [f"- {fact}" for fact in text_list(json.loads(row.get("facts") or "[]"))]
+    stated = [f"- {fact}" for fact in items.text_list(json.loads(row.get("facts") or "[]"))]
     if row.get("status", "active") != "active":
         raise Unreadable(f"it is {row['status']}")
     content = "\n".join([*(str(text) for _, text in texts), *stated])
