@@ -382,6 +382,24 @@ async def test_what_no_try_would_store_is_set_aside_at_once(
     assert len(await contents(owner)) == 1
 
 
+async def test_a_flipped_byte_costs_a_line_and_a_transcript_without_a_readable_line_stays(
+    home: Home, arrivals: SpoolWorker, transcript: Path, owner: asyncpg.Connection
+) -> None:
+    whole = said("Oil the chain.", "Oiled.", "Mend the tyre.", "Mended.").encode()
+    transcript.write_bytes(bytes([whole[0] ^ 0x10]) + whole[1:-20])  # and cut short
+    leave(home, transcript, "flipped")
+    zeros = transcript.with_name("zeros.jsonl")
+    zeros.write_bytes(b"\0" * 5000)
+    leave(home, zeros, "zeros")
+    zeros.unlink()
+    await arrivals.drain()
+    (stored,) = await contents(owner)
+    assert "Mend the tyre." in stored
+    assert "zeros of general: no line of its transcript can be read" in told(home)["set aside"]
+    (kept,) = SpoolEntries(home.root).set_aside_before()
+    assert kept.held is not None and kept.held.read_bytes() == b"\0" * 5000
+
+
 async def test_an_entry_cannot_lead_out_of_the_spool_or_to_a_device(
     home: Home, arrivals: SpoolWorker, transcript: Path, owner: asyncpg.Connection
 ) -> None:

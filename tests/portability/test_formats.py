@@ -290,6 +290,76 @@ def test_an_archive_of_hindsight_is_its_documents_and_its_facts(tmp_path):
     assert (sea.subject, sea.idempotency_key) == ("user", "import:hindsight:o1")
 
 
+@pytest.mark.parametrize("odd", ["Speaks Danish", ["Speaks Danish", 7], [None], {"a": "b"}, 7])
+def test_observations_that_are_no_texts_are_told_instead_of_dropped(tmp_path, odd):
+    row = {"type": "entity", "name": "Ida", "entityType": "person", "observations": odd}
+    (told,) = contents(read_all(tmp_path, "mcp-memory", json.dumps(row).encode()))
+    assert told.startswith("found ") and told.endswith("valid is a list of texts")
+
+
+def test_a_damaged_page_of_a_database_costs_what_stands_on_it_and_is_told(tmp_path):
+    file = tmp_path / "claude-mem.db"
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript(CLAUDE_MEM)
+        many = [(f"Title {number}", "n" * 2000) for number in range(300)]
+        into = "insert into observations (memory_session_id, title, narrative) values ('s', ?, ?)"
+        database.executemany(into, many)
+        database.commit()
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 3 * 4096] = b"\xaa" * 3 * 4096
+    found = read_all(tmp_path, "claude-mem", bytes(content), file.name)
+    whole = [one for _, one in found if not isinstance(one, str)]
+    assert 100 < len(whole) < 300 and any("Title 99\n" in one.content for one in whole)
+    place, why = found[-1]
+    assert place.startswith("what follows observations 1")
+    assert "it cannot be read" in why and "malformed" in why
+
+
+def test_a_conversation_whose_branch_leads_nowhere_is_read_from_where_it_can_be(tmp_path):
+    first, second = node("user", "Hello", "b"), node("assistant", "Hi", "a")
+    circle = {"a": first | {"children": ["b"]}, "b": second | {"children": ["a"]}}
+    exported = [
+        {"id": "1", "mapping": circle, "current_node": "b"},
+        {"id": "2", "mapping": circle},
+        {"id": "3", "mapping": {"a": node("user", "Hello", "gone")}, "current_node": "gone"},
+        {"id": "4", "mapping": {"a": node("user", "Hello", "a")}, "current_node": "a"},
+        {"id": "5", "mapping": {}},
+        {"id": "6", "mapping": {"a": node("system", "You are", None)}, "current_node": "a"},
+    ]
+    *told, empty, system = contents(read_all(tmp_path, "chatgpt", exported))
+    assert [len(talk.said.said) for talk in told] == [2, 2, 1, 1]
+    assert empty == system == "it says nothing"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_note_is_read_as_editors_on_windows_write_it(tmp_path, encoding):
+    text = NOTE_OF_BASIC_MEMORY.decode().replace("rounder", "ründer").replace("\n", "\r\n")
+    found = contents(read_all(tmp_path, "markdown", text.encode(encoding), "coffee.md"))
+    assert "Press is ründer" in [one.content for one in found if isinstance(one, NewFact)]
+    assert not [one for one in found if "\ufeff" in one.content]
+
+
+@pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"\0" * 5000])
+def test_a_file_that_is_no_text_is_told(tmp_path, content):
+    (told,) = contents(read_all(tmp_path, "markdown", content, "picture.md"))
+    assert told == "it is malformed (found no text)"
+
+
+LINE = b'{"type":"entity","name":"Ida","entityType":"person","observations":["Sails"]}'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\xef\xbb\xbf" + LINE, LINE + b"\r\n\r\n", b"[" * 200_000 + b"\n" + LINE,
+     b"\0\xff\xfe garbage\n" + LINE, b'"' + b"x" * 3_000_000 + b'"\n' + LINE],
+    ids=["mark", "crlf", "nested", "binary", "huge"],
+)  # fmt: skip
+def test_a_line_that_cannot_be_read_costs_no_other(tmp_path, content):
+    found = contents(read_all(tmp_path, "mcp-memory", content, "memory.jsonl"))
+    assert [one.content for one in found if not isinstance(one, str)] == ["person", "Sails"]
+
+
 def test_what_is_private_is_named_as_skipped_and_not_told(tmp_path):
     rows = [{"memory": "<private>my pin</private>"}, {"memory": "Likes <private>a</private> tea"}]
     first, second = contents(read_all(tmp_path, "mem0", rows))

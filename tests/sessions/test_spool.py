@@ -405,6 +405,19 @@ def test_notes_are_bounded_and_the_newest_are_kept(tmp_path: Path) -> None:
     assert numbers == list(range(numbers[0], 2_000))
 
 
+def test_a_damaged_ledger_keeps_no_session_from_being_kept(home: Home, transcript: Path) -> None:
+    """Full, so that the hook reads it to drop its oldest half."""
+    (home.root / "hooks").mkdir(exist_ok=True)
+    for name in (spool.BEGUN, spool.WITHOUT_MEMORY):
+        (home.root / name).write_bytes(b'{"at": "\xff\xfe\x00' + b"x" * 100 + b'"}\n' * 400_000)
+    run_hook(home, event("SessionStart", transcript))
+    run_hook(home, event("SessionEnd", transcript))
+    assert [one.session for one in left(home)] == [SESSION]
+    assert SESSION in (home.root / spool.BEGUN).read_text("utf-8", "replace")
+    SpoolEntries(home.root).forget_begun(SESSION)
+    assert SESSION not in (home.root / spool.BEGUN).read_text("utf-8", "replace")
+
+
 def test_a_transcript_is_read_whole_and_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

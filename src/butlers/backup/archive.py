@@ -11,11 +11,12 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any, cast
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from butlers.atomic_files import PRIVATE
+from butlers.backup.encryption import EncryptedWriter, decrypted, is_encrypted
 from butlers.db.sqlite import translated_errors
 from butlers.errors import InvalidInput
 from butlers.host.home import Home
@@ -78,10 +79,11 @@ class Manifest(_Part):
 
 
 class Writing(AbstractContextManager["Writing"]):
-    """A backup that is being written, one member after another."""
+    """A backup that is being written, one member after another; encrypted with a passphrase."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._zip = zipfile.ZipFile(file, "w")
+    def __init__(self, file: IO[bytes], passphrase: str = "") -> None:
+        self._encrypted = EncryptedWriter(file, passphrase) if passphrase else None
+        self._zip = zipfile.ZipFile(cast("Any", self._encrypted or file), "w")
         self.members: dict[str, Member] = {}
 
     def __exit__(self, *_: object) -> None:
@@ -108,15 +110,18 @@ class Writing(AbstractContextManager["Writing"]):
         """Write the manifest and the end of the zip."""
         self._zip.writestr(_info(MANIFEST, True), manifest.model_dump_json(indent=1))
         self._zip.close()
+        if self._encrypted is not None:
+            self._encrypted.finish()
 
 
 class Archive(AbstractContextManager["Archive"]):
-    """A backup to read; InvalidInput if it is damaged or of a newer version."""
+    """A backup to read; InvalidInput if it is damaged or newer, or the passphrase is wrong."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, passphrase: str = "") -> None:
         self.file = file
+        self._decrypted = decrypted(file, passphrase) if is_encrypted(file) else None
         try:
-            self._zip = zipfile.ZipFile(file)
+            self._zip = zipfile.ZipFile(self._decrypted or file)
             if self._zip.getinfo(MANIFEST).file_size > _MOST_MANIFEST_BYTES:
                 raise zipfile.BadZipFile("its manifest is too large")
             self.manifest = Manifest.model_validate_json(self._zip.read(MANIFEST))
@@ -133,9 +138,15 @@ class Archive(AbstractContextManager["Archive"]):
 
     def __exit__(self, *_: object) -> None:
         self._zip.close()
+        if self._decrypted is not None:
+            self._decrypted.close()
 
     def check(self) -> None:
         """Read every member; InvalidInput names the first that is missing, changed or unknown."""
+        if self._decrypted is not None:  # what is between the members is authenticated as well
+            self._decrypted.seek(0)
+            while self._decrypted.read(_PIECE_BYTES):
+                pass
         expected, present = set(self.manifest.members), set(self._zip.namelist()) - {MANIFEST}
         for name in sorted(expected ^ present):
             raise self._damaged(name, "missing" if name in expected else "not in its manifest")
@@ -202,14 +213,16 @@ def is_sqlite(file: Path) -> bool:
         return stream.read(len(_SQLITE)) == _SQLITE
 
 
-def copy_sqlite(file: Path, copy: Path) -> None:
-    """Copy a consistent state of an SQLite database while others may write."""
-    with (
-        translated_errors(),
-        closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as source,
-        closing(sqlite3.connect(copy)) as target,
-    ):
-        source.backup(target)
+def sqlite_image(file: Path) -> bytes:
+    """Return a consistent state of an SQLite database while others may write.
+
+    A copy on a disk would be one more, in the clear beside an encrypted backup.
+    """
+    address = f"{file.resolve().as_uri()}?mode=ro"
+    with translated_errors(), closing(sqlite3.connect(address, uri=True)) as source:
+        source.execute("begin")
+        source.execute("select 1 from sqlite_schema").fetchone()  # from here on one state
+        return source.serialize()
 
 
 def _files(path: Path, above: set[tuple[int, int]]) -> Iterator[Path]:

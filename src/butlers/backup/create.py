@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import io
 import os
 import shutil
 import socket
@@ -50,10 +51,12 @@ async def make(
     tell: Tell = print,
     clock: Clock = utc_now,
     elsewhere: Mapping[str, str] = _NONE,
+    passphrase: str = "",
 ) -> Made:
     """Write a backup of the home, which may be in use; Conflict if the file exists.
 
-    The file appears when it is complete. `elsewhere`: butlers that another home backs up.
+    The file appears when it is complete. `elsewhere`: butlers that another home backs up. With a
+    passphrase it is encrypted, and nothing of it reaches a disk before.
     """
     began_at = clock()
     if file.exists():
@@ -63,8 +66,8 @@ async def make(
         with _draft_beside(file) as drafts:
             draft = drafts / file.name
             with open(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE), "w+b") as stream:
-                with Writing(stream) as writing:
-                    job = _Job(home, house, writing, drafts, tell, elsewhere)
+                with await asyncio.to_thread(Writing, stream, passphrase) as writing:
+                    job = _Job(home, house, writing, tell, elsewhere)
                     manifest = await _write(job, began_at)
                 stream.flush()
                 await asyncio.to_thread(os.fsync, stream.fileno())
@@ -82,7 +85,6 @@ class _Job:
     home: Home
     house: HouseSettings
     writing: Writing
-    drafts: Path
     tell: Tell
     elsewhere: Mapping[str, str]
     left_out: list[str] = field(default_factory=list)
@@ -117,12 +119,9 @@ async def _write(job: _Job, made_at: datetime) -> Manifest:
 def _keep_file(job: _Job, file: Path) -> None:
     name = archive.FILES + file.relative_to(job.home.root).as_posix()
     with suppress(FileNotFoundError):  # of the spool, and stored meanwhile
-        if archive.is_sqlite(file):
-            copy = job.drafts / "copy.sqlite"
-            copy.unlink(missing_ok=True)
-            archive.copy_sqlite(file, copy)
-            file = copy
-        with file.open("rb") as stream, job.writing.member(name) as write:
+        image = archive.sqlite_image(file) if archive.is_sqlite(file) else None
+        source = file.open("rb") if image is None else io.BytesIO(image)
+        with source as stream, job.writing.member(name) as write:
             while piece := stream.read(1024 * 1024):
                 write(piece)
 

@@ -13,6 +13,7 @@ import structlog
 
 from butlers.backup.archive import BACKUPS, Archive
 from butlers.backup.create import Made, Tell, locked, make
+from butlers.backup.encryption import ENDING, read_passphrase
 from butlers.clock import Clock, utc_now
 from butlers.db.lease import beside
 from butlers.db.postgres import Database
@@ -54,7 +55,7 @@ class Backups:
         """List the backups by file name, newest first; none is opened."""
         backups = [
             BackupFile(file, made_at, file.stat().st_size)
-            for file in self.directory.glob("butlers-*.zip")
+            for file in self.directory.glob("butlers-*.zip*")
             if (made_at := _made_at(file)) is not None
         ]
         return sorted(backups, key=lambda backup: backup.made_at, reverse=True)
@@ -73,20 +74,34 @@ class Backups:
         return self._settings.cron
 
     @property
-    def next_name(self) -> str:
-        """The file name of a backup made now."""
-        return f"{self._clock():{_NAME}}"
+    def passphrase(self) -> str:
+        """The passphrase that the settings name; "" for none."""
+        file = self._settings.passphrase_file
+        return read_passphrase(self._home.root / Path(file).expanduser()) if file else ""
+
+    def next_name(self, passphrase: str) -> str:
+        """Return the file name of a backup made now."""
+        return f"{self._clock():{_NAME}}{ENDING if passphrase else ''}"
 
     async def make(
-        self, tell: Tell = lambda words: None, elsewhere: Mapping[str, str] | None = None
+        self,
+        tell: Tell = lambda words: None,
+        elsewhere: Mapping[str, str] | None = None,
+        passphrase: str = "",
     ) -> Made:
-        """Make a backup and delete the oldest beyond the limit; Conflict while another is made."""
+        """Make a backup and delete the oldest beyond the limit; Conflict while another is made.
+
+        Without a passphrase, the settings say whether it is encrypted.
+        """
+        passphrase = passphrase or self.passphrase
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         (self.directory / _LOCK).touch(0o600)
         try:
             with locked(self.directory / _LOCK, fcntl.LOCK_NB):
-                file = self.directory / self.next_name
-                made = await make(self._home, file, tell, elsewhere=elsewhere or {})
+                file = self.directory / self.next_name(passphrase)
+                made = await make(
+                    self._home, file, tell, elsewhere=elsewhere or {}, passphrase=passphrase
+                )
                 await asyncio.to_thread(self._prune)
         except BlockingIOError:
             raise Conflict(f"a backup is being made in {self.directory} already") from None
@@ -123,12 +138,15 @@ class Backups:
             await asyncio.sleep(pause)
 
     def _prune(self) -> None:
-        """Delete all but the newest backups of this home; those of other homes stay."""
+        """Delete all but the newest backups of this home; those of other homes stay.
+
+        So do those with a passphrase that is not in the settings.
+        """
         for old in [one for one in self.all() if self._is_ours(one.file)][self._settings.keep :]:
             old.file.unlink(missing_ok=True)
 
     def _is_ours(self, file: Path) -> bool:
-        with suppress(ButlersError, OSError), Archive(file) as archive:
+        with suppress(ButlersError, OSError), Archive(file, self.passphrase) as archive:
             origin = (archive.manifest.home, archive.manifest.host)
             return origin == (str(self._home.root), socket.gethostname())
         return False
@@ -136,7 +154,7 @@ class Backups:
 
 def _made_at(file: Path) -> datetime | None:
     try:
-        return datetime.strptime(file.name, _NAME).replace(tzinfo=UTC)
+        return datetime.strptime(file.name.removesuffix(ENDING), _NAME).replace(tzinfo=UTC)
     except ValueError:
         return None
 

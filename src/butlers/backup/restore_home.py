@@ -54,9 +54,11 @@ class RestoredHome:
     notes: tuple[str, ...]
 
 
-async def verify(file: Path, *, deep: bool = False, tell: Tell = print) -> Manifest:
+async def verify(
+    file: Path, *, deep: bool = False, tell: Tell = print, passphrase: str = ""
+) -> Manifest:
     """Check a backup and return its manifest; `deep` restores it to a scratch home and counts."""
-    with Archive(file) as archive:
+    with await asyncio.to_thread(Archive, file, passphrase) as archive:
         await _prove(archive)
         if deep:
             with tempfile.TemporaryDirectory(prefix="butlers-") as scratch:
@@ -70,9 +72,12 @@ async def verify(file: Path, *, deep: bool = False, tell: Tell = print) -> Manif
         return archive.manifest
 
 
-async def restore(file: Path, home: Home, tell: Tell = print) -> RestoredHome:
+async def restore(file: Path, home: Home, tell: Tell = print, passphrase: str = "") -> RestoredHome:
     """Restore a backup into an empty home and check the number of rows; Conflict if not empty."""
-    with Archive(file) as archive, _alone_in(home) as building:
+    with (
+        await asyncio.to_thread(Archive, file, passphrase) as archive,
+        _alone_in(home) as building,
+    ):
         if not (building.root / _WHOLE).exists():
             await asyncio.to_thread(_clear, building)
             _must_be_empty(home)

@@ -27,14 +27,9 @@ from butlers.sessions.log import SessionOutcome
 from butlers.sessions.pauses import sweep_marks
 from butlers.sessions.privacy import is_left_out
 from butlers.sessions.private_turns import entry_lines
+from butlers.sessions.prompts import parse_record
 from butlers.sessions.session import SessionMemory, place_name
-from butlers.sessions.spool_entries import (
-    RECENT_DAYS,
-    Arrival,
-    SpoolEntries,
-    chunks,
-    notes_since,
-)
+from butlers.sessions.spool_entries import RECENT_DAYS, Arrival, SpoolEntries, chunks, notes_since
 from butlers.sessions.transcripts import find_pasted
 from butlers.settings.sections import SessionsSection
 
@@ -204,15 +199,18 @@ class SpoolWorker:
             find_pasted, Path(str(arrival.told.get("path", ""))), arrival.session
         )
         was_uncut = self._read_sizes.get(arrival.key, 0) < 0
-        stored, has_public = list[UUID](), False
+        stored, has_public, is_readable = list[UUID](), False, False
         while (chunk := await asyncio.to_thread(next, reading, None)) is not None:
-            about = {"project": project}
+            about, lines = {"project": project}, chunk.split("\n")
+            is_readable = is_readable or not chunk.strip() or any(map(parse_record, lines))
             if was_uncut:
                 await memory.remember_pieces(arrival.session, chunk, about, caller)
             episode = await memory.remember_transcript(
                 arrival.session, chunk, about, caller, pasted
             )
             stored, has_public = stored + ([episode] if episode else []), True
+        if has_public and not is_readable:
+            raise _Unstorable("no line of its transcript can be read")
         self._read_sizes.pop(arrival.key, None)  # so that the newest is last
         self._read_sizes[arrival.key] = size
         if size and not has_public:

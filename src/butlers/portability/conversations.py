@@ -41,7 +41,10 @@ def read(source: str, exported: Any, rules: PrivacyRules = ANY_SESSION) -> Conve
     messages = _chatgpt(exported) if source == "chatgpt" else _claude(exported)
     title = str(exported.get("title") or exported.get("name") or "")
     lines = [json.dumps(message) for message in messages]
-    return Conversation(id, title, parse(redact(lambda: lines, rules)))
+    said = parse(redact(lambda: lines, rules))
+    if not said.said:
+        raise Unreadable("nothing in it may be read" if lines else "it says nothing")
+    return Conversation(id, title, said)
 
 
 def _chatgpt(conversation: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -53,7 +56,9 @@ def _chatgpt(conversation: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         id for id, node in nodes.items() if isinstance(node, dict) and not node.get("children")
     ]
     branch: dict[str, dict[str, Any]] = {}
-    id = conversation.get("current_node") or (leaves[-1] if leaves else None)
+    id = conversation.get("current_node")
+    if id not in nodes:
+        id = (leaves or list(nodes) or [None])[-1]
     while isinstance(nodes.get(id), dict) and id not in branch:
         branch[str(id)] = nodes[id]
         id = nodes[id].get("parent")

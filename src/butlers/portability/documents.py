@@ -4,6 +4,7 @@ List items that say what to do are rules. A section is an episode with its file 
 several if it is long.
 """
 
+import codecs
 import hashlib
 import re
 from collections.abc import Iterator
@@ -42,6 +43,16 @@ def markdown_files(folder: Path) -> list[Path]:
     return [
         file for file, parts in zip(files, folders, strict=True) if not any(map(_HIDDEN, parts))
     ]
+
+
+def read_text(file: Path) -> str:
+    """Read a text, with the mark that some editors put first; ValueError if it is none."""
+    content = file.read_bytes()
+    is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    text = content.decode("utf-16" if is_wide else "utf-8-sig", "replace")
+    if "\0" in text:
+        raise ValueError("found no text")
+    return text
 
 
 def memories(name: str, text: str, butler: str, metadata: dict[str, Any]) -> Iterator[New]:

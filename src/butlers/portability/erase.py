@@ -29,7 +29,7 @@ from butlers.memory.model import Lineage
 from butlers.memory.policy.erasure import ErasureRequest, Selection
 from butlers.notebook import portable as notes
 from butlers.portability import traces
-from butlers.portability.native import NOTE, notebook_of
+from butlers.portability.native import NOTE, find_notes, notebook_of
 from butlers.portability.traces import Sought, Traces
 from butlers.sessions.log import KEPT_SESSIONS
 
@@ -69,7 +69,7 @@ async def preview(butler: Butler, wanted: ErasureRequest, lineage: Lineage) -> d
     """List and count what would be erased; change nothing."""
     check(wanted)
     selection = await memories.preview(butler.memory, wanted, lineage)
-    beside = await _find_beside(butler, wanted, Gone.of(selection), lineage)
+    beside = await find_beside(butler, wanted, Gone.of(selection), lineage)
     rows = [
         (kind, id, "a name in it is replaced by its hash", "") for kind, id in selection.reworded
     ]
@@ -131,18 +131,17 @@ class Gone:
         return not self.memories.isdisjoint(map(str, ids))
 
 
-async def _find_beside(
+async def find_beside(
     butler: Butler, wanted: ErasureRequest, gone: Gone, lineage: Lineage
 ) -> Beside:
+    """Find what names them outside the memory."""
     mentions = gone.mentions
 
     def is_meant(row: Mapping[str, Any]) -> bool:
         is_named = wanted.everything or row["id"] == wanted.session or mentions.in_value(row)
         return is_named and not wanted.keeps(str(row["id"]))
 
-    notebook, named = notebook_of(butler), list[dict[str, Any]]()
-    if notebook is not None:
-        named = await notebook.apart(notes.find, notebook, lineage.tenant_id, is_meant)
+    named = await find_notes(butler, lineage, is_meant)
     records = await butler.session_log.find(lineage.tenant_id, KEPT_SESSIONS)
     texts = [{name: getattr(record, name) for name in _SESSION_TEXTS} for record in records]
     sessions = [session["id"] for session in texts if is_meant(session)]
@@ -156,7 +155,7 @@ async def _find_beside(
 async def _erase_beside(
     butler: Butler, wanted: ErasureRequest, gone: Gone, lineage: Lineage
 ) -> Beside:
-    beside = await _find_beside(butler, wanted, gone, lineage)
+    beside = await find_beside(butler, wanted, gone, lineage)
     notebook = notebook_of(butler)
     if notebook is not None and beside.notes:
         await notebook.apart(notes.erase, notebook, [note["id"] for note in beside.notes])

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from butlers.errors import ButlersError, InvalidInput
 from butlers.host.butler import Butler
@@ -52,8 +53,13 @@ async def _bring_conversations(
 ) -> None:
     if talks:
         done.stored["conversation"] = 0
+    first = dict[str, tuple[str, Conversation]]()
     for index, (place, talk) in enumerate(talks):
         on_step("storing conversations", index, len(talks))
+        before, same = first.setdefault(talk.id, (place, talk))
+        if same.said != talk.said:
+            done.skip(place, f"{before} has the same id")
+            continue
         session = f"{done.source}-{talk.id}"[:200]
         metadata = {"source": done.source, "title": talk.title[:200], "project": ""}
         try:
@@ -72,16 +78,18 @@ async def _bring_memories(
 ) -> None:
     """Store the memories whose keys are not known, in batches."""
     keys = [new.idempotency_key or "" for _, new in found]
-    known, fresh = await portable.known_keys(ctx.memory, keys, ctx.lineage), list[tuple[str, New]]()
+    known, fresh = await portable.known_keys(ctx.memory, keys, ctx.lineage), dict[str, Any]()
     for key, (place, new) in zip(keys, found, strict=True):
-        if key in known:
+        if key in fresh and fresh[key][1].content != new.content:
+            done.skip(place, f"{fresh[key][0]} has the same id")
+        elif key in known or key in fresh:
             done.count(place, *_describe(new), is_known=True)
         else:
-            fresh.append((place, new))
-        known.add(key)
-    for start in range(0, len(fresh), _AT_ONCE):
-        on_step("storing", start, len(fresh))
-        batch = fresh[start : start + _AT_ONCE]
+            fresh[key] = place, new
+    waiting = list[tuple[str, New]](fresh.values())
+    for start in range(0, len(waiting), _AT_ONCE):
+        on_step("storing", start, len(waiting))
+        batch = waiting[start : start + _AT_ONCE]
         faults = await (_check if done.dry_run else _store)([new for _, new in batch], ctx)
         for (place, new), fault in zip(batch, faults, strict=True):
             if fault:

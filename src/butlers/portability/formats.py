@@ -12,6 +12,7 @@ from butlers.llm.envelopes import mapping
 from butlers.memory.flows.authority import must_be_a_person
 from butlers.memory.model import Lineage, Origin
 from butlers.portability import native, pam
+from butlers.portability.about import export_about
 from butlers.portability.foreign import bring_foreign
 from butlers.portability.items import members
 from butlers.portability.native import Imported, OnStep
@@ -29,8 +30,14 @@ EXPORTS = {"butlers": native.export_lines, "pam": pam.export_pam}
 IMPORTS = tuple(READERS)
 
 
-def exported(butler: Butler, lineage: Lineage, format: str) -> AsyncIterator[bytes]:
-    """Yield the bytes of an export in a format."""
+async def exported(
+    butler: Butler, lineage: Lineage, format: str, about: str = ""
+) -> AsyncIterator[bytes]:
+    """Yield the bytes of an export in a format; `about` one person or thing only in our own."""
+    if about and format == "butlers":
+        return await export_about(butler, lineage, about)
+    if about:
+        raise InvalidInput(f"format: found {format!r:.60}; valid with about is butlers")
     if format not in EXPORTS:
         raise InvalidInput(f"format: found {format!r:.60}; valid are {', '.join(EXPORTS)}")
     return EXPORTS[format](butler, lineage)

@@ -53,13 +53,19 @@ class Source:
 
 def read_items(reading: Reading, source: Source) -> Iterator[tuple[str, Content | str]]:
     """Yield the place of each item, with what it becomes or why it is skipped."""
-    for place, read in reading:
-        try:
-            contents = [_admitted(content, source) for content in read()]
-        except _FAULTS as error:
-            is_told = isinstance(error, Unreadable | ButlersError)
-            contents = [str(error) if is_told else f"it is malformed ({error!s:.200})"]
-        yield from ((place, content) for content in contents or ["it says nothing"])
+    place = ""
+    try:
+        for place, read in reading:  # noqa: B007  the last one is named below
+            try:
+                contents = [_admitted(content, source) for content in read()]
+            except _FAULTS as error:
+                is_told = isinstance(error, Unreadable | ButlersError)
+                contents = [str(error) if is_told else f"it is malformed ({error!s:.200})"]
+            yield from ((place, content) for content in contents or ["it says nothing"])
+    except _FAULTS as error:
+        if not place:
+            raise
+        yield f"what follows {place}", f"it cannot be read ({error!s:.200})"
 
 
 def _admitted(content: Content, source: Source) -> Content | str:
@@ -120,6 +126,13 @@ def objects(value: Any) -> list[Mapping[str, Any]]:
 def words(value: Any) -> tuple[str, ...]:
     """Return a list as words; of anything else nothing."""
     return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def text_list(value: Any) -> list[str]:
+    """Return a list of texts; of anything else nothing may be lost, so it is Unreadable."""
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise Unreadable(f"found {value!r:.60}; valid is a list of texts")
+    return value
 
 
 def digest(*parts: Any) -> str:

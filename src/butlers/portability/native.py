@@ -8,7 +8,7 @@ Here the rows of a file that is trusted are brought; `export_memories` reads any
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -34,24 +34,44 @@ NOTE, END = "note", "end"
 
 async def export_lines(butler: Butler, lineage: Lineage) -> AsyncIterator[bytes]:
     """Yield the lines of an export."""
-    digest, number = hashlib.sha256(), 0
-    async for line in _lines(butler, lineage):
+    found = await find_notes(butler, lineage)
+    rows = portable.export_rows(butler.memory, lineage)
+    async for line in lines_of(butler, lineage, rows, found):
+        yield line
+
+
+async def find_notes(
+    butler: Butler, lineage: Lineage, wanted: Callable[[dict[str, Any]], bool] = lambda note: True
+) -> list[dict[str, Any]]:
+    """List the notes of a tenant that the predicate accepts; none without a notebook."""
+    if (notebook := notebook_of(butler)) is None:
+        return []
+    return await notebook.apart(notes.find, notebook, lineage.tenant_id, wanted)
+
+
+async def lines_of(
+    butler: Butler, lineage: Lineage, rows: AsyncIterator[tuple[str, str]],
+    found: Iterable[Mapping[str, Any]], **about: Any,
+) -> AsyncIterator[bytes]:  # fmt: skip
+    """Yield the lines of an export of rows and notes; the first says what it is `about`."""
+    kinds = await portable.columns(butler.memory, lineage) | {NOTE: list(notes.COLUMNS)}
+    head = _line(FORMAT, _json({"version": VERSION, "kinds": kinds} | about))
+    digest, number = hashlib.sha256(head), 1
+    yield head
+    async for line in _each(rows, found):
         digest.update(line)
         number += 1
         yield line
     yield _line(END, _json({"lines": number, "sha256": digest.hexdigest()}))
 
 
-async def _lines(butler: Butler, lineage: Lineage) -> AsyncIterator[bytes]:
-    kinds = await portable.columns(butler.memory, lineage) | {NOTE: list(notes.COLUMNS)}
-    yield _line(FORMAT, _json({"version": VERSION, "kinds": kinds}))
-    async for kind, row in portable.export_rows(butler.memory, lineage):
+async def _each(
+    rows: AsyncIterator[tuple[str, str]], found: Iterable[Mapping[str, Any]]
+) -> AsyncIterator[bytes]:
+    async for kind, row in rows:
         yield _line(kind, row)
-    notebook = notebook_of(butler)
-    if notebook is not None:
-        exported = partial(notes.export_notes, notebook, lineage.tenant_id)
-        for note in await notebook.apart(lambda: list(exported())):
-            yield _line(NOTE, _json(note))
+    for note in found:
+        yield _line(NOTE, _json(note))
 
 
 def notebook_of(butler: Butler) -> Notebook | None:

@@ -13,7 +13,7 @@ from butlers.db.sqlite import translated_errors
 from butlers.errors import InvalidInput
 from butlers.llm.envelopes import mapping
 from butlers.memory.model import New, NewEpisode, NewFact, NewRule, Origin
-from butlers.portability import conversations, documents, export_memories, pam
+from butlers.portability import conversations, documents, export_memories, items, pam
 from butlers.portability.conversations import Conversation, Unreadable
 from butlers.portability.items import Reading, Source, digest, objects, own_predicate, words
 from butlers.sessions.transcripts import utc_instant
@@ -106,7 +106,7 @@ def _graph_line(line: bytes) -> Iterator[NewFact]:
     elif row["type"] == "entity":
         name, kind = row["name"], row["entityType"]
         yield NewFact(name, "is a", kind)
-        for text in words(row["observations"]):
+        for text in items.text_list(row["observations"]):
             yield NewFact(name, own_predicate("observed", digest(text)), text, tags=(kind,))
     else:
         raise Unreadable(f"its type is {row['type']!r:.40}; valid are entity and relation")
@@ -142,7 +142,7 @@ def _drawn(table: str, row: Mapping[str, Any], butler: str) -> Iterator[New]:
     texts = [(name, row[name]) for name in _CLAUDE_MEM[table] if row.get(name)]
     if table == "session_summaries":
         texts = [(name, f"{name.replace('_', ' ')}: {text}") for name, text in texts]
-    stated = [f"- {fact}" for fact in words(json.loads(row.get("facts") or "[]"))]
+    stated = [f"- {fact}" for fact in items.text_list(json.loads(row.get("facts") or "[]"))]
     if row.get("status", "active") != "active":
         raise Unreadable(f"it is {row['status']}")
     content = "\n".join([*(str(text) for _, text in texts), *stated])
@@ -171,7 +171,7 @@ def _read_markdown(source: Source) -> Reading:
 
 
 def _markdown(file: Path, name: str, source: Source) -> Iterator[New]:
-    text = file.read_bytes().decode("utf-8", "replace")
+    text = documents.read_text(file)
     front = _FRONT.match(text)
     known = dict(_FRONT_LINE.findall(front[1])) if front else {}
     if front is None or not (known.get("permalink") or source.format == "basic-memory"):
@@ -207,7 +207,7 @@ def _read_hindsight(source: Source) -> Reading:
         if not isinstance(member, list):
             yield path, partial(_bank_text, member, source.butler)
         rows = member if isinstance(member, list) else mapping(member).get("facts") or ()
-        for index, row in enumerate(rows):
+        for index, row in enumerate(rows if isinstance(rows, list | tuple) else [rows]):
             yield f"{path} fact {index + 1}", partial(_bank_fact, row, id)
 
 

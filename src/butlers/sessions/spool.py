@@ -145,7 +145,7 @@ def note(file: str, entry: dict[str, Any], most_bytes: int = MAX_NOTES_BYTES) ->
     """Append a line to a file of notes; the oldest are dropped when it is full."""
     line = json.dumps({"at": utc_now().isoformat(timespec="seconds"), **entry}) + "\n"
     if (_size(file) or 0) > most_bytes:
-        with open(file, encoding="utf-8") as notes:
+        with open(file, encoding="utf-8", errors="replace") as notes:
             newest = notes.readlines()
         with _draft_of(file) as draft:
             draft.writelines(note.encode() for note in newest[len(newest) // 2 :])

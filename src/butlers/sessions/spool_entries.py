@@ -184,7 +184,7 @@ class SpoolEntries:
     def forget_begun(self, session: str) -> None:
         """Take a session out of the ledger."""
         with suppress(FileNotFoundError):
-            lines = self._begun.read_text("utf-8").splitlines(keepends=True)
+            lines = self._begun.read_text("utf-8", "replace").splitlines(keepends=True)
             replace_file(self._begun, "".join(line for line in lines if session not in line))
 
     def set_aside_before(self) -> list[Arrival]:

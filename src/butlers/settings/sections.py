@@ -239,6 +239,8 @@ class BackupSection(SettingsSection):
     cron: Cron = Field("", description="When a backup is made.")
     directory: Directory = ""
     """Where backups are written, better on another disk; "" means `backups` in the home."""
+    passphrase_file: str = ""
+    """A file whose first line is the passphrase to encrypt them with; "" for no encryption."""
     keep: int = Field(7, ge=1, le=10_000, description="How many backups are kept, newest first.")
 
 

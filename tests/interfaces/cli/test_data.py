@@ -88,6 +88,55 @@ def test_what_is_taken_along_is_the_same_bytes_in_another_butler(home: Home, tmp
     assert "line 5: the file is truncated: its last line is missing" in cut.stderr
 
 
+def test_everything_about_one_person_is_one_file_that_can_be_imported(
+    daemon: Daemon, home: Home, tmp_path: Path
+):
+    file, log = tmp_path / "wilmarie.jsonl", home.logs_directory / "older.log.1"
+    log.write_text('{"event": "odd", "what": "Wilmarie"}\n')
+    shown = run(home, "export", "--about", "wilmariesen")
+    assert "would export 1 entity" in shown and "1 note" in shown and "3 fact" not in shown
+    assert "searched for Wilmarie, Wilmariesen" in shown
+    assert "no import can take it" in shown and "log_line" in shown
+    assert "not searched: backups" in shown
+
+    run(home, "export", file, "--about", "Wilmarie")
+    assert file.stat().st_mode & 0o077 == 0
+    head, *rows, end = (json.loads(line) for line in file.read_text().splitlines())
+    about = head["butlers_export"]["about"]
+    assert about["names"] == ["Wilmarie", "Wilmariesen"] and "spool" in about["searched"]
+    assert about["found_but_not_exported"] == {"log_line": 1}
+    assert end["end"]["lines"] == len(rows) + 1
+    log.unlink()
+    said = {row[kind].get("content") for row in rows for kind in ("fact", "episode") if kind in row}
+    assert {"Rome", "Milan", "Met Wilmarie's brother"} <= said
+    assert not said & {"tea — hot", "Holidays in Wilmarieland"}
+    assert [row["note"]["key"] for row in rows if "note" in row] == ["wilmarie-birthday"]
+
+    run(home, "import", file, "-b", "kitchen")
+    again = run(home, "export", "-", "--about", "Wilmarie", "-b", "kitchen").splitlines()
+    assert again[1:-1] == file.read_text().splitlines()[1:-1]
+    missing = butlers("export", "--home", home.root)
+    assert missing.returncode == 1 and "FILE is missing" in missing.stderr
+    nobody = tmp_path / "nobody.jsonl"
+    none = butlers("export", nobody, "--about", "Nobody here", "--home", home.root)
+    assert none.returncode == 1 and not nobody.exists()
+
+
+def test_an_export_about_one_person_is_the_same_over_http(
+    daemon: Daemon, home: Home, tmp_path: Path
+):
+    run(home, "export", tmp_path / "wilmarie.jsonl", "--about", "Wilmarie")
+    by_command = (tmp_path / "wilmarie.jsonl").read_text().splitlines()[1:-1]
+    _, token = TokenStore(home.tokens_file).create("general", "default")
+    url, bearer = f"{daemon.url}/api/butlers/general/export", {"Authorization": f"Bearer {token}"}
+    with httpx2.Client(trust_env=False, timeout=60, headers=bearer) as http:
+        assert http.get(url, params={"about": "Wilmarie"}).text.splitlines()[1:-1] == (by_command)
+        refused = http.get(url, params={"about": "Nobody here"})
+        assert refused.status_code == 404 and "nothing names" in refused.text
+        refused = http.get(url, params={"about": "Wilmarie", "format": "pam"})
+        assert refused.status_code == 400 and "valid with about is butlers" in refused.text
+
+
 def test_a_conversation_of_another_product_comes_in_once(home: Home, tmp_path: Path):
     message = {"author": {"role": "user"}, "content": {"parts": ["Remember that my cat is Tom."]}}
     mapping = {"a": {"message": {**message, "create_time": 1.7e9}, "parent": None}}
@@ -99,6 +148,29 @@ def test_a_conversation_of_another_product_comes_in_once(home: Home, tmp_path: P
         answer = json.loads(done.stdout)
         assert (answer["source"], answer["stored"]) == ("chatgpt", {"conversation": stored})
         assert answer["skipped"] == ["conversation 2: it has no mapping of messages"]
+
+
+def test_of_two_items_with_one_id_the_second_is_told_not_dropped(home: Home, tmp_path: Path):
+    def talk(text: str) -> dict[str, object]:
+        message = {"author": {"role": "user"}, "content": {"parts": [text]}, "create_time": 1.7e9}
+        return {"id": "twice", "mapping": {"a": {"message": message, "parent": None}}}
+
+    talks = [talk("Remember that my boat is Ada."), talk("Remember that my car is Bo."), talk("")]
+    facts = [
+        {"id": "1", "memory": text} for text in ("Odd \ud800 sign", "Other", "Odd \ud800 sign")
+    ]
+    for rows, told in (
+        (talks, "conversation 1 has the same id"),
+        (facts, "memory 1 has the same id"),
+    ):
+        file = tmp_path / "rows.json"
+        file.write_text(json.dumps(rows))
+        shown = butlers("import", file, "--json", "--dry-run", "--home", home.root)
+        done = butlers("import", file, "--json", "--home", home.root)
+        for answer in (json.loads(shown.stdout), json.loads(done.stdout)):
+            assert sum(answer["stored"].values()) == 1, answer
+            assert [one for one in answer["skipped"] if told in one], answer
+            assert sum(answer["known"].values()) + len(answer["skipped"]) == 2
 
 
 def test_a_dry_run_shows_what_each_item_becomes_and_stores_nothing(home: Home, tmp_path: Path):

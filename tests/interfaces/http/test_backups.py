@@ -23,8 +23,8 @@ async def test_what_is_wrong_with_a_backup_is_told_and_one_is_checked_at_a_time(
         with pytest.raises(NotFound, match="called"):
             kept.find(name)
     checks = BackupChecks()
-    told = await checks.check(file, deep=False)
+    told = await checks.check(file, "", deep=False)
     assert (told["whole"], checks.last) == (False, told) and str(file) in told["why"]
     checks.last = told | {"whole": None}
     with pytest.raises(Conflict, match="is being checked; try again"):
-        await checks.check(file, deep=True)
+        await checks.check(file, "", deep=True)

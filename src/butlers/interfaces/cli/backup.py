@@ -1,10 +1,13 @@
 """`butlers backup`, `verify`, `restore` and `remove`: whole homes and whole butlers."""
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from butlers.errors import InvalidInput
 from butlers.interfaces.cli.homes import shell_command
 from butlers.interfaces.cli.options import HomeOption, JsonOption, find_home, home_of, run
 from butlers.interfaces.cli.output import show_fields, show_json, show_line, size, to_the_second
@@ -18,20 +21,35 @@ if TYPE_CHECKING:
     from butlers.host.removal import Belongings
 
 
+PassphraseFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--passphrase-file",
+        help="Read the passphrase from the first line of a file [default: "
+        "$BUTLERS_BACKUP_PASSPHRASE, else as set in [backup]].",
+    ),
+]
+
+
 def backup(
     file: Annotated[
-        Path | None,
-        typer.Argument(help="File or directory to write to [default: as set in [backup]]."),
-    ] = None,
+        str, typer.Argument(help="File or directory to write to [default: as set in [backup]].")
+    ] = "",
+    ask: Annotated[
+        bool, typer.Option("--passphrase", help="Ask for a passphrase and encrypt the backup.")
+    ] = False,
+    passphrase_file: PassphraseFileOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the whole home into one file. The daemon can keep running.
 
     The file holds databases, notes, settings and spooled sessions. Keep it private: it holds your
-    memories. Of tokens it holds only hashes.
+    memories. Of tokens it holds only hashes. With a passphrase, it is encrypted.
     """
-    made = run(_make(find_home(home).checked(), file, _progress(as_json)))
+    located = find_home(home).checked()
+    passphrase = _passphrase(located, passphrase_file, ask=ask, is_new=True)
+    made = run(_make(located, file, _progress(as_json), passphrase))
     fields = _manifest_fields(made.manifest) | {"file": str(made.file), "bytes": made.bytes}
     if as_json:
         show_json(fields | {"seconds": round(made.seconds, 1)})
@@ -49,14 +67,18 @@ def verify(
     deep: Annotated[
         bool, typer.Option("--deep", help="Restore it temporarily and count every row.")
     ] = False,
+    passphrase_file: PassphraseFileOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check that a backup is complete and can be restored; exits 1 if not."""
     from butlers.backup import restore_home
+    from butlers.backup.encryption import is_encrypted
 
-    chosen = file or _list_backups(find_home(home)).find().file
-    manifest = run(restore_home.verify(chosen, deep=deep, tell=_progress(as_json)))
+    located, tell = find_home(home), _progress(as_json)
+    chosen = file or _list_backups(located).find().file
+    passphrase = _passphrase(located, passphrase_file, ask=is_encrypted(chosen))
+    manifest = run(restore_home.verify(chosen, deep=deep, tell=tell, passphrase=passphrase))
     if as_json:
         show_json({"file": str(chosen), "deep": deep, **_manifest_fields(manifest)})
         return
@@ -67,6 +89,7 @@ def verify(
 
 def restore(
     file: Annotated[Path, typer.Argument(help="The backup. Restore only files you trust.")],
+    passphrase_file: PassphraseFileOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -75,9 +98,11 @@ def restore(
     It checks the backup first and counts every row afterwards. If it is interrupted, run it again.
     """
     from butlers.backup import restore_home
+    from butlers.backup.encryption import is_encrypted
 
     located = find_home(home)
-    restored = run(restore_home.restore(file, located, _progress(as_json)))
+    passphrase = _passphrase(located, passphrase_file, ask=is_encrypted(file))
+    restored = run(restore_home.restore(file, located, _progress(as_json), passphrase))
     if as_json:
         fields = _manifest_fields(restored.manifest)
         show_json({"home": str(located.root), "notes": restored.notes, **fields})
@@ -116,7 +141,7 @@ def remove(
             raise typer.Exit(1)
         about = [f"all that {name} remembers"]
         run(prove_presence(located, name, None, "remove a butler", about))
-        made = run(_make(located, None, _progress(as_json))) if keep else None
+        made = run(_make(located, "", _progress(as_json))) if keep else None
         run(removal.remove(located, name))
     if as_json:
         show_json({"removed": name, "backup": str(made.file) if made else None})
@@ -124,13 +149,33 @@ def remove(
     show_line(f"{name} is removed." + (f" The backup {made.file} still has it." if made else ""))
 
 
-async def _make(home: "Home", file: Path | None, tell: "Tell") -> "Made":
+async def _make(home: "Home", chosen: str, tell: "Tell", passphrase: str = "") -> "Made":
     from butlers.backup.create import make
 
-    backups = _list_backups(home)
-    if file is None:
-        return await backups.make(tell)
-    return await make(home, file / backups.next_name if file.is_dir() else file, tell)
+    backups, file = _list_backups(home), Path(chosen)
+    if not chosen:
+        return await backups.make(tell, passphrase=passphrase)
+    if file.is_dir():
+        file /= backups.next_name(passphrase)
+    elif chosen.endswith("/"):
+        raise InvalidInput(f"there is no directory {file}; mount or create it first")
+    return await make(home, file, tell, passphrase=passphrase)
+
+
+def _passphrase(home: "Home", file: Path | None, *, ask: bool, is_new: bool = False) -> str:
+    """Return the passphrase that is given, or asked for at the terminal; "" for none."""
+    from butlers.backup.encryption import VARIABLE, read_passphrase
+
+    if file is not None:
+        return read_passphrase(file)
+    known = os.environ.get(VARIABLE) or ("" if ask and is_new else _list_backups(home).passphrase)
+    if known or not ask:
+        return known
+    if not sys.stdin.isatty():
+        raise InvalidInput(
+            f"there is no terminal to ask for a passphrase; set {VARIABLE} or --passphrase-file"
+        )
+    return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=is_new, err=True))
 
 
 def _list_backups(home: "Home") -> "Backups":

@@ -32,7 +32,12 @@ if TYPE_CHECKING:
 
 
 def export(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - is stdout.")],
+    file: Annotated[
+        str, typer.Argument(help="Where to write; - is stdout. With --about, leave out to preview.")
+    ] = "",
+    about: Annotated[
+        str, typer.Option(help="Only what is about this person or thing: name, alias or entity id.")
+    ] = "",
     format: Annotated[
         str, typer.Option("--format", help="butlers (complete), or pam (Portable AI Memory 1.0).")
     ] = "butlers",
@@ -44,15 +49,25 @@ def export(
 
     The same memories always give the same bytes. `butlers import` reads the file in any home.
     """
+    from butlers.portability.about import preview
     from butlers.portability.formats import exported
 
-    with _written(file) as write:
+    async def run(opened: "Butler") -> Any:
+        lineage = _lineage(opened, tenant)
+        if file:
+            lines = await exported(opened, lineage, format, about)
+            with _written(file) as write:
+                async for line in lines:
+                    write(line)
+        return None if file else await preview(opened, lineage, about)
 
-        async def run(opened: "Butler") -> None:
-            async for line in exported(opened, _lineage(opened, tenant), format):
-                write(line)
-
-        with_butler(butler, home, run)
+    if not (file or about):
+        raise InvalidInput("FILE is missing: say where to write, or - for stdout")
+    if found := with_butler(butler, home, run):
+        names, lacks = ", ".join(found["names"]), _counted(found["found_but_not_exported"])
+        show_line(f"would export {_counted(found['counts'])}; searched for {visible(names)}")
+        show_line(f"found, but no import can take it: {lacks}")
+        show_line(f"not searched: {', '.join(found['not_searched'])}")
 
 
 def import_memories(

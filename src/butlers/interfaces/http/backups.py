@@ -78,7 +78,7 @@ class BackupChecks:
     def __init__(self) -> None:
         self.last: dict[str, Any] | None = None
 
-    async def check(self, file: Path, *, deep: bool) -> dict[str, Any]:
+    async def check(self, file: Path, passphrase: str, *, deep: bool) -> dict[str, Any]:
         """Check a backup; Conflict while another is being checked."""
         if self.last is not None and self.last["whole"] is None:
             raise Conflict(f"{self.last['file']} is being checked; try again in a while")
@@ -86,7 +86,7 @@ class BackupChecks:
         self.last = check | {"checked_at": None}
         result: dict[str, Any] = {"whole": False, "why": "the check was interrupted"}
         try:
-            manifest = await verify(file, deep=deep, tell=lambda words: None)
+            manifest = await verify(file, deep=deep, tell=lambda words: None, passphrase=passphrase)
             rows = {butler: stored.rows for butler, stored in manifest.databases.items()}
             result = {"whole": True, "rows": rows}
         except (ButlersError, OSError) as error:
@@ -141,4 +141,5 @@ async def check_backup(request: Request, backups: OfHome, asked: AskedCheck) -> 
     backup = await asyncio.to_thread(backups.find, asked.file)
     runs: JobRuns = request.app.state.job_runs
     checks: BackupChecks = request.app.state.backup_checks
-    return await runs.begin(checks.check(backup.file, deep=asked.deep)) or checks.last
+    check = checks.check(backup.file, backups.passphrase, deep=asked.deep)
+    return await runs.begin(check) or checks.last

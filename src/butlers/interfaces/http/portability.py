@@ -97,9 +97,15 @@ class AskedVerdict(Input):
 async def export(
     access: CurrentAccess,
     format: Annotated[str, Query(description=f"One of {', '.join(EXPORTS)}.")] = "butlers",
+    about: Annotated[
+        str, Query(max_length=LONGEST_NAME, description="Only about this name or entity id.")
+    ] = "",
 ) -> StreamingResponse:
-    """Export everything stored for the caller: lines of JSON, or Portable AI Memory 1.0."""
-    stream = exported(access.butler, lineage_of(access), format)
+    """Export everything stored for the caller, or only what is about one person or thing.
+
+    The format is lines of JSON, or Portable AI Memory 1.0.
+    """
+    stream = await exported(access.butler, lineage_of(access), format, about)
     ending, kind = FILES[format]
     name = f'attachment; filename="{access.butler.name}.{ending}"'
     return StreamingResponse(stream, media_type=kind, headers={"Content-Disposition": name})

@@ -68,24 +68,24 @@ async def _erase(tx: Transaction, selection: Selection, wanted: ErasureRequest) 
 
 
 async def _select(tx: Transaction, wanted: ErasureRequest) -> Selection:
-    entities = [row async for row, _ in _rows(tx, "entity")]
+    entities = [row async for row, _ in rows_of(tx, "entity")]
     names, persons = erasure.names_of(wanted, entities)
     if wanted.entity_id is not None and not persons:
         raise NotFound(f"entity: there is no entity {wanted.entity_id}")
     if wanted.everything:
         names = tuple(name for row in entities for name in (row["canonical_name"], *row["aliases"]))
     selection = Selection(Mentions(names), names)
-    await _select_rows(tx, wanted, selection, persons)
+    await _selectrows_of(tx, wanted, selection, persons)
     await _select_events(tx, wanted, selection)
     return selection
 
 
-async def _select_rows(
+async def _selectrows_of(
     tx: Transaction, wanted: ErasureRequest, selection: Selection, persons: set[str]
 ) -> None:
     others: dict[tuple[str, str], Any] = {}
     for kind in _ORDER:
-        async for row, written in _rows(tx, kind):
+        async for row, written in rows_of(tx, kind):
             id = row[_BY_NAME[kind].key]
             if wanted.keeps(id):
                 continue
@@ -118,7 +118,7 @@ def _reword(selection: Selection, kind: str, id: str, row: dict[str, Any]) -> No
 async def _select_events(tx: Transaction, wanted: ErasureRequest, selection: Selection) -> None:
     erased = {id for _, id in selection.found}
     of_session = session_key(wanted.session) if wanted.session else None
-    async for event, _ in _rows(tx, "event"):
+    async for event, _ in rows_of(tx, "event"):
         memory_id, payload = event["memory_id"], event["payload"]
         if memory_id and wanted.keeps(memory_id):
             continue
@@ -127,7 +127,7 @@ async def _select_events(tx: Transaction, wanted: ErasureRequest, selection: Sel
             selection.events.append(event["id"])
 
 
-async def _rows(tx: Transaction, kind: str) -> AsyncIterator[tuple[dict[str, Any], str]]:
+async def rows_of(tx: Transaction, kind: str) -> AsyncIterator[tuple[dict[str, Any], str]]:
     """Stream the rows of a kind, parsed and as text."""
     async for row in tx.stream(_BY_NAME[kind].rows.query):
         yield json.loads(row["row"]), row["row"]

@@ -2,17 +2,22 @@
 
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from typing import Any
+from uuid import UUID
 
 from butlers.db.driver_errors import translated_errors
 from butlers.db.postgres import Transaction
-from butlers.errors import ButlersError, Conflict, IntegrityViolation, InvalidInput
+from butlers.errors import ButlersError, Conflict, IntegrityViolation, InvalidInput, NotFound
 from butlers.kernel.text import prepared, preprocess_text
+from butlers.memory.flows.erase import preview, rows_of
 from butlers.memory.flows.vectors import OnProgress, embed_missing, move_into_rows, vector_job
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, VersionState
+from butlers.memory.policy import erasure
+from butlers.memory.policy.erasure import ErasureRequest, Selection
 from butlers.memory.store import embeddings, rows
 from butlers.memory.store.rows import KINDS, RowKind
 
@@ -53,6 +58,69 @@ async def export_rows(memory: Memory, lineage: Lineage) -> AsyncIterator[tuple[s
         for kind in KINDS:
             async for row in tx.stream(kind.rows.query):
                 yield kind.name, row["row"]
+
+
+# The columns by which a row of an export refers to another, and those of rows between others.
+_REFERENCES = (
+    "entity_id", "source_episode_id", "supersedes_id", "past_by", "rule_id", "moved_to", "scope",
+    "butler", "predicate",
+)  # fmt: skip
+_ENDS: dict[str, tuple[str, ...]] = {
+    "link": ("source_id", "target_id"), "conflict": ("newer_id", "older_id"),
+    "rule_application": ("rule_id",),
+}  # fmt: skip
+
+
+async def find_about(memory: Memory, about: str, lineage: Lineage) -> Selection:
+    """Find what names a person or thing, given by name, alias or entity id.
+
+    Conflict with the candidates if several entities have the name, NotFound if nothing names it.
+    """
+    with suppress(ValueError):
+        return await preview(memory, ErasureRequest(entity_id=UUID(about)), lineage)
+    async with memory.transaction(lineage, snapshot=True) as tx:
+        persons = erasure.called(about, [row async for row, _ in rows_of(tx, "entity")])
+    if len(persons) > 1:
+        known = "; ".join(f"{p['canonical_name']}, {p['entity_type']}: {p['id']}" for p in persons)
+        raise Conflict(f"about: {len(persons)} have the name {about!r:.60}; give an id: {known}")
+    id = UUID(persons[0]["id"]) if persons else None
+    wanted = ErasureRequest(entity_id=id) if id else ErasureRequest(about=about)
+    selection = await preview(memory, wanted, lineage)
+    if not selection.counts:
+        raise NotFound(f"about: nothing names {about!r:.60}; give another name, or an entity id")
+    return selection
+
+
+async def export_found(
+    memory: Memory, selection: Selection, lineage: Lineage
+) -> AsyncIterator[tuple[str, str]]:
+    """Stream the rows that were found, with what is linked to them and what they refer to."""
+    async with memory.transaction(lineage, snapshot=True) as tx:
+        kept = await _with_references(tx, selection)
+        for kind in KINDS:
+            ends = _ENDS.get(kind.name, (kind.key,))
+            async for row, written in rows_of(tx, kind.name):
+                is_about = kind.name == "event" and row["memory_id"] in kept
+                if is_about or kept.issuperset(row[end] for end in ends):
+                    yield kind.name, written
+
+
+async def _with_references(tx: Transaction, selection: Selection) -> set[str]:
+    """Return the ids of all rows to export: an import refuses a row whose reference is missing."""
+    found = {id for _, id in (*selection.found, *selection.reworded)}
+    kept, references = found | set(selection.events), dict[str, list[str]]()
+    for kind in KINDS[:-1]:  # all but events
+        async for row, _ in rows_of(tx, kind.name):
+            ends = {row[end] for end in _ENDS.get(kind.name, ())}
+            kept |= set() if found.isdisjoint(ends) else ends
+            if kind.name != "link":
+                references[row[kind.key]] = [row[name] for name in _REFERENCES if row.get(name)]
+    waiting = list(kept)
+    while waiting:
+        new = set(references.get(waiting.pop(), ())) - kept
+        kept |= new
+        waiting += new
+    return kept
 
 
 async def bring(memory: Memory, lines: Iterable[ImportLine], lineage: Lineage) -> Brought:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from butlers.kernel.mentions import Mentions
 from butlers.kernel.text import folded, one_line
+from butlers.memory.policy.entities import MERGED_INTO
 
 MEMORIES = ("episode", "fact", "rule", "binned_episode")
 _DELETED = (*MEMORIES, "entity", "rule_application", "proposal", "predicate")
@@ -93,6 +94,16 @@ def names_of(
             names |= set(called)
             ids.add(entity["id"])
     return tuple(sorted(names)), ids
+
+
+def called(about: str, entities: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the entities of this name or alias, without those merged into others."""
+    return [
+        entity
+        for entity in entities
+        if folded(about) in map(folded, (entity["canonical_name"], *entity["aliases"]))
+        and MERGED_INTO not in entity["metadata"]
+    ]
 
 
 def reason(
