@@ -240,7 +240,7 @@ async def test_each_butler_has_its_own_tools_workers_engine_and_tables(
             tools = ButlerMCP(butler.name, [memory])
             jobs = {job.name: job for job in memory.jobs()}
             assert len(tools.tools) == 19
-            assert set(jobs) == {"consolidate", "decay_sweep", "episode_cleanup"}
+            assert set(jobs) == {"consolidate", "decay_sweep", "episode_cleanup", "check_store"}
             if butler.name == "one":
                 fact = {"subject": "Ann", "predicate": "likes", "content": "tea"}
                 assert not (await tools.call_tool("memory_store_fact", fact)).is_error

@@ -68,6 +68,7 @@ async def test_the_butlers_own_times_win_and_never_means_only_when_asked(
         "consolidate": "0 */6 * * *",
         "decay_sweep": "0 1 * * *",
         "episode_cleanup": "",
+        "check_store": "30 4 * * *",
     }
 
 

@@ -30,12 +30,15 @@ from butlers.db import dump
 from butlers.db.embedded.directories import location
 from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.db.migrate import WAY_OUT, retired_revisions
+from butlers.db.postgres import Access
 from butlers.db.primary_connector import connected
 from butlers.errors import Conflict, IntegrityViolation, InvalidInput, SettingsError
 from butlers.host import registry
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
 from butlers.host.home_tokens import renew_private_tokens
+from butlers.host.store_check import check_database
+from butlers.memory.module import MemoryModule
 from butlers.sessions import spool
 from butlers.settings.files import load_butler
 from butlers.settings.sections import ButlerSettings, DatabaseSection
@@ -64,7 +67,8 @@ async def verify(file: Path, *, deep: bool = False, tell: Tell = print) -> Manif
                 home = Home(Path(scratch) / "home")
                 home.root.mkdir(0o711)
                 try:
-                    await _fill(archive, home, tell, only_here=True)
+                    for line in await _fill(archive, home, tell, only_here=True):
+                        tell(line)
                 finally:
                     await asyncio.to_thread(_remove_cluster, home)
         return archive.manifest
@@ -72,12 +76,13 @@ async def verify(file: Path, *, deep: bool = False, tell: Tell = print) -> Manif
 
 async def restore(file: Path, home: Home, tell: Tell = print) -> RestoredHome:
     """Restore a backup into an empty home and check the number of rows; Conflict if not empty."""
+    found: list[str] = []
     with Archive(file) as archive, _alone_in(home) as building:
         if not (building.root / _WHOLE).exists():
             await asyncio.to_thread(_clear, building)
             _must_be_empty(home)
             await _prove(archive)
-            await _fill(archive, building, tell)
+            found = await _fill(archive, building, tell)
             for butler in archive.manifest.hooks:  # their old tokens are in no backup
                 with suppress(SettingsError):
                     tenant = _settings(building, butler).butler.tenant
@@ -90,7 +95,7 @@ async def restore(file: Path, home: Home, tell: Tell = print) -> RestoredHome:
                 f"an interrupted restore of another backup into {home.root} is complete now; "
                 "restore this backup into another home with --home DIR"
             )
-        return RestoredHome(archive.manifest, tuple(_notes(archive.manifest, home)))
+        return RestoredHome(archive.manifest, (*_notes(archive.manifest, home), *found))
 
 
 async def _prove(archive: Archive) -> None:
@@ -123,9 +128,13 @@ def _check_revisions(archive: Archive) -> None:
         ) from None
 
 
-async def _fill(archive: Archive, home: Home, tell: Tell, *, only_here: bool = False) -> None:
-    """Write the files and load the databases; `only_here`: none on an external server."""
+async def _fill(archive: Archive, home: Home, tell: Tell, *, only_here: bool = False) -> list[str]:
+    """Write the files and load the databases; `only_here`: none on an external server.
+
+    Return what is wrong in the databases, which was so when the backup was made.
+    """
     await asyncio.to_thread(_lay_down_files, archive, home)
+    found = list[str]()
     server = DatabaseServer(home)
     try:
         if ROLES in archive.manifest.members:
@@ -135,9 +144,13 @@ async def _fill(archive: Archive, home: Home, tell: Tell, *, only_here: bool = F
             tell(f"{butler}: {stored.rows:,} rows")
             here = only_here or not stored.is_external
             section = DatabaseSection() if here else _settings(home, butler).database
-            await _load(archive, butler, stored, server, section)
+            access = await _load(archive, butler, stored, server, section)
+            if MemoryModule.migrations and MemoryModule.migrations.head in stored.revisions:
+                report = await check_database(_settings(home, butler), access)
+                found += [f"{butler}: {line}" for line in report.lines]
     finally:
         await server.release()
+    return found
 
 
 async def _load(
@@ -146,7 +159,7 @@ async def _load(
     stored: StoredDatabase,
     server: DatabaseServer,
     section: DatabaseSection,
-) -> None:
+) -> Access:
     access = await server.provide(butler, section)
     if await dump.counts(access.owner_dsn):
         raise Conflict(
@@ -164,6 +177,7 @@ async def _load(
             )
     async with connected(access.owner_dsn) as connection:
         await connection.execute("analyze")
+    return access
 
 
 def _lay_down_files(archive: Archive, home: Home) -> None:

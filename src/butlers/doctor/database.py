@@ -24,10 +24,12 @@ from butlers.errors import ButlersError
 from butlers.host import registry
 from butlers.host.database import replicas_of
 from butlers.host.home import Home
+from butlers.host.store_check import check_database
 from butlers.jobs import runs
 from butlers.jobs.clock_watch import DOUBTED, ClockWatch
 from butlers.jobs.policy import RunOutcome
 from butlers.jobs.runs import Run
+from butlers.memory.flows.check import SOME
 from butlers.memory.flows.inbox import count_waiting, in_words
 from butlers.memory.flows.lifecycle import for_every_tenant
 from butlers.memory.flows.lifecycle.episode_retention import backlog, count_unread, crowded
@@ -40,6 +42,7 @@ from butlers.settings.sections import MODULE_JOBS, ButlerSettings
 _LITTLE_BYTES = 2**30
 _LONGEST_SOCKET_PATH = 99
 _NAME_A_MODEL = "configure a language model in [runtime]"
+_SHOWN = 5
 _LOOK_SECONDS = 1.0
 """How far a replica may be behind and be read from."""
 
@@ -124,7 +127,7 @@ async def _schema(settings: ButlerSettings, maintenance: str, access: Access) ->
     migrated = _migrated(check, settings, await current_revisions(access.owner_dsn))
     if migrated.verdict is not Severity.OK:
         return [migrated]
-    return [migrated, *await _upkeep(settings, access)]
+    return [migrated, *await _upkeep(settings, access), *await _stored(settings, access)]
 
 
 def _migrated(check: str, settings: ButlerSettings, revisions: Sequence[str]) -> Finding:
@@ -142,6 +145,19 @@ def _migrated(check: str, settings: ButlerSettings, revisions: Sequence[str]) ->
     if newest <= set(revisions):
         return ok(check, f"migrated, at {at}")
     return warning(check, f"its schema is outdated, at {at}", "the next `butlers up` migrates it")
+
+
+async def _stored(settings: ButlerSettings, access: Access) -> list[Finding]:
+    """Check some of what is stored against its audit log."""
+    if not settings.is_enabled("memory"):
+        return []
+    check, report = (
+        f"store of {settings.butler.name}",
+        await check_database(settings, access, limit=SOME),
+    )
+    if not report.faulty:
+        return [ok(check, f"{report.checked:,} rows agree; `butlers check` reads all")]
+    return [problem(check, one.message, one.remedy) for one in report.findings[:_SHOWN]]
 
 
 async def _upkeep(settings: ButlerSettings, access: Access) -> list[Finding]:
