@@ -1,0 +1,339 @@
+"""Rounds of the chaos test: each kills something, starts again and looks at what is there."""
+
+import asyncio
+import gzip
+import json
+import os
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import asyncpg
+
+from butlers.db.dump import restore
+from butlers.db.provision import provision
+from butlers.host.home import Home
+from butlers.settings.names import database_name
+from chaos.home import BUTLER, DoomedHome
+from chaos.journal import ABSENT, Lost
+from interfaces.furnished import furnished_home
+
+A_HOME = 25
+"""After so many rounds a new home is begun, so that checking it stays quick."""
+OLD = Path(__file__).parents[1] / "data" / "database_mem_034_core_007.dump.gz"
+_MOST_STEPS = {"write": 900, "command": 160, "restore": 220, "upgrade": 120}
+
+
+@dataclass
+class Figures:
+    """What the rounds came to."""
+
+    rounds: Counter[str] = field(default_factory=Counter)
+    kills: Counter[str] = field(default_factory=Counter)
+    acknowledged: Counter[str] = field(default_factory=Counter)
+    findings: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as they are written down."""
+        return {
+            "rounds": sum(self.rounds.values()),
+            "of": dict(sorted(self.rounds.items())),
+            "kills": dict(sorted(self.kills.items())),
+            "acknowledged": sum(self.acknowledged.values()),
+            "acknowledged_by_kind": dict(sorted(self.acknowledged.items())),
+            "lost": sum("; it may be" in line for line in self.findings),
+            "findings": len(self.findings),
+            "seconds": round(self.seconds),
+        }
+
+
+class Rounds:
+    """Rounds over one home after another, chosen by a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance, self.figures = Random(seed), Figures()
+        self._upgraded: tuple[list[str], dict[str, int]] | None = None
+        self._kinds: dict[Callable[[DoomedHome], list[str]], int] = {
+            self.statement: 30, self.moment: 15, self.server: 10, self.undo: 8, self.erase: 8,
+            self.bring: 8, self.consolidate: 6, self.backup: 6, self.restore: 4, self.upgrade: 5,
+        }  # fmt: skip
+
+    def run(self, count: int, tell: Callable[[str], None] = print) -> Figures:
+        """Run so many rounds; stop at the first that finds something."""
+        began = time.monotonic()
+        while (done := sum(self.figures.rounds.values())) < count:
+            with new_home(self.chance) as home:
+                for _ in range(min(A_HOME, count - done)):
+                    self._one(home)
+                    if self.figures.findings:
+                        break
+                self.figures.acknowledged += home.journal.acknowledged
+            self.figures.seconds = time.monotonic() - began
+            tell(self._told())
+            if self.figures.findings:
+                break
+        return self.figures
+
+    def _one(self, home: DoomedHome) -> None:
+        [kind] = self.chance.choices(list(self._kinds), self._kinds.values())
+        began = time.monotonic()
+        try:
+            faults = kind(home) + home.faults()
+        except Exception as error:  # what breaks a round is a finding of it
+            faults = [f"{type(error).__name__}: {error}"]
+        self.figures.rounds[kind.__name__] += 1
+        if os.environ.get("CHAOS_TIMES"):
+            print(kind.__name__, f"{time.monotonic() - began:.2f}", flush=True)
+        self.figures.findings += [f"{kind.__name__}: {fault}" for fault in faults]
+
+    def _told(self) -> str:
+        figures = self.figures.as_dict()
+        return (
+            f"{figures['rounds']} rounds, {sum(self.figures.kills.values())} kills, "
+            f"{figures['acknowledged']} acknowledged, {figures['lost']} lost, "
+            f"{figures['findings']} findings, {figures['seconds']} s"
+        )
+
+    # Daemons
+
+    def statement(self, home: DoomedHome) -> list[str]:
+        """Kill a daemon at one of its statements while clients write."""
+        ready = home.write_until_killed(self._step("write"), seconds=8.0)
+        self.figures.kills["daemon at a statement" if ready else "daemon at its start"] += 1
+        return []
+
+    def moment(self, home: DoomedHome) -> list[str]:
+        """Kill a daemon at any time while clients write."""
+        home.write_until_killed(0, seconds=self.chance.uniform(0.05, 1.5))
+        self.figures.kills["daemon at a moment"] += 1
+        return []
+
+    def server(self, home: DoomedHome) -> list[str]:
+        """Kill the database server under a daemon that clients write to, and then the daemon."""
+        home.write_until_killed(
+            0, seconds=self.chance.uniform(0.1, 3.0), meanwhile=self.chance.uniform(0.05, 1.0)
+        )
+        self.figures.kills["database server"] += 1
+        self.figures.kills["daemon at a moment"] += 1
+        return []
+
+    # Commands
+
+    def undo(self, home: DoomedHome) -> list[str]:
+        """Kill `butlers memory undo` of an episode with the facts drawn from it; then run it."""
+        if not home.sources:
+            return self.moment(home)
+        episode, ids = home.sources.pop()
+        known = home.journal.allowed
+        moved = {("fact", id): "retracted" for id in ids if known["fact", id] == {"active"}}
+        moved |= {("episode", episode): "forgotten"}
+        what = ("memory", "undo", "--episode", episode, "--apply")
+        return self._twice(home, "undo", moved, *what)
+
+    def erase(self, home: DoomedHome) -> list[str]:
+        """Kill `butlers erase` of somebody; then run it."""
+        home.server.start()
+        facts = asyncio.run(_named(home.dsn()))
+        if not facts:
+            return self.moment(home)
+        name = self.chance.choice(sorted(facts))
+        moved = {("fact", id): ABSENT for id in facts[name] if ("fact", id) in home.journal.allowed}
+        return self._twice(home, "erase", moved, "erase", "--about", name, "--yes")
+
+    def bring(self, home: DoomedHome) -> list[str]:
+        """Kill `butlers import` of all there is into a new butler; then run it."""
+        file, name = home.home.root.parent / "memories.jsonl", "copy"
+        faults = home.carried_out("export", file)
+        if name not in home.home.butler_names():
+            home.home.create_butler(name)
+        faults += self._twice(home, "import", {}, "import", file, "--butler", name)
+        with home.quiet() as dsn:
+            wanted, found = (asyncio.run(_count(one)) for one in (dsn, home.dsn(name)))
+            faults += home.disagreements(name)
+        if found != wanted:
+            faults.append(f"of {wanted} facts {found} were imported")
+        asyncio.run(_dropped(home.server.dsn(), database_name(name)))
+        return faults
+
+    def consolidate(self, home: DoomedHome) -> list[str]:
+        """Kill a consolidation, a sweep and a cleanup; then run them."""
+        faults = []
+        for job in ("consolidate", "decay_sweep", "episode_cleanup"):
+            faults += self._twice(home, job, {}, "jobs", "run", job)
+        return faults
+
+    def backup(self, home: DoomedHome) -> list[str]:
+        """Kill a backup: there is no file, or a whole one; then make one."""
+        file = home.home.root.parent / "backup.zip"
+        file.unlink(missing_ok=True)
+        self._kill(home, "backup", "backup", file)
+        faults = home.carried_out("verify", file) if file.exists() else []
+        file.unlink(missing_ok=True)
+        return faults + home.carried_out("backup", file) + home.carried_out("verify", file)
+
+    def restore(self, home: DoomedHome) -> list[str]:
+        """Kill a restore at a statement or a moment; run it again, and check what it restored."""
+        file = home.home.root.parent / "backup.zip"
+        file.unlink(missing_ok=True)
+        faults = home.carried_out("backup", file)
+        with elsewhere(home) as other:
+            self._kill(other, "restore", "restore", file)
+            faults += other.carried_out("restore", file)
+            other.journal.allowed = home.journal.allowed
+            faults += other.faults()
+            other.server.stop()
+        return faults
+
+    def upgrade(self, home: DoomedHome) -> list[str]:
+        """Kill the upgrade of an older database; run it again: it leaves what others left.
+
+        Some rows of that database were made by hand, without events.
+        """
+        name, dsn = "older", home.server.dsn
+        home.server.start()
+        asyncio.run(_older(home, name))
+        if name not in home.home.butler_names():
+            home.home.create_butler(name)
+        self._kill(home, "upgrade", "memory", "stats", "--butler", name)
+        faults = home.carried_out("memory", "stats", "--butler", name)
+        with home.quiet():
+            found = sorted(home.disagreements(name)), asyncio.run(_sizes(home.dsn(name)))
+        asyncio.run(_dropped(dsn(), database_name(name)))
+        self._upgraded = self._upgraded or found
+        if found != self._upgraded:
+            faults.append(f"one upgrade left {self._upgraded}, another {found}")
+        return faults
+
+    def _step(self, what: str) -> int:
+        return self.chance.randint(1, _MOST_STEPS[what])
+
+    def _kill(self, home: DoomedHome, what: str, *arguments: object) -> int:
+        """Start a command that is killed at a statement or at a moment, if it is not done before."""
+        most = what if what in _MOST_STEPS else "command"
+        if self.chance.random() < 0.7:
+            code = home.command(*arguments, step=self._step(most))
+        else:
+            code = home.command(*arguments, seconds=self.chance.uniform(0.1, 1.5))
+        if code < 0:
+            self.figures.kills[what] += 1
+        return code
+
+    def _twice(
+        self, home: DoomedHome, what: str, moved: dict[tuple[str, str], str], *arguments: object
+    ) -> list[str]:
+        """Kill a command and look; then run it to its end."""
+        try:
+            with home.journal.moving(what, moved):
+                if self._kill(home, what, *arguments) != 0:
+                    raise Lost
+        except Lost:
+            pass
+        with home.quiet() as dsn:
+            faults = home.journal.faults(dsn)
+        with home.journal.moving(what, moved):
+            faults += home.carried_out(*arguments)
+        return faults
+
+
+@contextmanager
+def new_home(chance: Random) -> Iterator[DoomedHome]:
+    """A home with an empty database."""
+    with furnished_home(BUTLER) as home:
+        doomed = DoomedHome(home, chance)
+        doomed.server.start()
+        try:
+            yield doomed
+        finally:
+            doomed.server.stop()
+
+
+@contextmanager
+def elsewhere(home: DoomedHome) -> Iterator[DoomedHome]:
+    """Another home, which does not exist yet, beside the first."""
+    root = home.home.root.parent / "elsewhere"
+    root.mkdir(0o711)
+    other = object.__new__(DoomedHome)
+    vars(other).update(vars(home))
+    other.home, other.heads = Home(root), []
+    other.server = type(home.server)(other.home.database_directory)
+    try:
+        yield other
+    finally:
+        shutil.rmtree(root)
+
+
+async def _named(dsn: str) -> dict[str, list[str]]:
+    """People of whom only facts are known, with these."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        rows = await connection.fetch(
+            "select subject, array_agg(id::text) as ids from facts where subject like 'Person %' "
+            "and tenant_id = 'default' group by 1 having bool_and(source_episode_id is null)"
+        )
+    finally:
+        await connection.close()
+    return {row["subject"]: row["ids"] for row in rows}
+
+
+async def _count(dsn: str) -> int:
+    connection = await asyncpg.connect(dsn)
+    try:
+        return int(await connection.fetchval("select count(*) from facts"))
+    finally:
+        await connection.close()
+
+
+async def _sizes(dsn: str) -> dict[str, int]:
+    """How many rows each table of the memory has, but for what passing time adds."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        return {
+            table: await connection.fetchval(f"select count(*) from {table}")
+            for table in ("episodes", "facts", "rules", "entities", "memory_links", "index_words")
+        }
+    finally:
+        await connection.close()
+
+
+async def _older(home: DoomedHome, butler: str) -> None:
+    """Lay down the database of a version before this one."""
+    name = database_name(butler)
+    await provision(home.server.dsn(), name, sign_in=True)
+    await restore(home.server.dsn(name), iter([gzip.decompress(OLD.read_bytes())]), owners=True)
+
+
+async def _dropped(dsn: str, name: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(f'drop database "{name}" with (force)')
+    finally:
+        await connection.close()
+
+
+def main(options: list[str]) -> int:
+    """Run N rounds by a seed and write the figures: `[N] [SEED] [FILE]`."""
+    count, seed = (
+        (int(one) for one in [*options, "30", "1"][:2])
+        if len(options) < 2
+        else map(int, options[:2])
+    )
+    figures = Rounds(seed).run(count)
+    for line in figures.findings:
+        print(line)
+    if len(options) > 2:
+        Path(options[2]).write_text(
+            json.dumps({"seed": seed, **figures.as_dict()}, indent=1) + "\n"
+        )
+    return int(bool(figures.findings))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
