@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -61,11 +61,17 @@ class DoomedHome:
 
     # Writing
 
-    def write_until_killed(self, step: int, seconds: float, meanwhile: float = 0.0) -> bool:
+    def write_until_killed(
+        self,
+        step: int,
+        seconds: float,
+        meanwhile: float = 0.0,
+        end: Callable[[], None] = lambda: None,
+    ) -> bool:
         """Let clients write to a daemon that is killed at a step, or after some seconds.
 
-        `meanwhile`: kill the database server after so many seconds first. Return whether it
-        came as far as being ready.
+        `meanwhile`: kill the database server after so many seconds first. `end`: what else is
+        killed at once. Return whether it came as far as being ready.
         """
         daemon = Daemon(self.home, program=(), environment=fated(step))
         try:
@@ -79,7 +85,8 @@ class DoomedHome:
             deadline = time.monotonic() + seconds
             while time.monotonic() < deadline and daemon.process.poll() is None:
                 time.sleep(0.005)
-            daemon.kill()
+            daemon.process.kill()
+            end()
             for writer in writers:
                 writer.join()
             return True

@@ -5,12 +5,14 @@ import gzip
 import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,6 +23,7 @@ from butlers.db.dump import restore
 from butlers.db.provision import provision
 from butlers.host.home import Home
 from butlers.settings.names import database_name
+from chaos.disk import Disk, disk
 from chaos.home import BUTLER, DoomedHome
 from chaos.journal import ABSENT, Lost
 from interfaces.furnished import furnished_home
@@ -58,16 +61,29 @@ class Figures:
 class Rounds:
     """Rounds over one home after another, chosen by a seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, kinds: Collection[str] = ()) -> None:
+        """`kinds`: only these, by name."""
         self.chance, self.figures = Random(seed), Figures()
         self._upgraded: tuple[list[str], dict[str, int]] | None = None
         self._kinds: dict[Callable[[DoomedHome], list[str]], int] = {
             self.statement: 30, self.moment: 15, self.server: 10, self.undo: 8, self.erase: 8,
             self.bring: 8, self.consolidate: 6, self.backup: 6, self.restore: 4, self.upgrade: 5,
+            self.power: 6,
         }  # fmt: skip
+        if kinds:
+            self._kinds = {kind: 1 for kind in self._kinds if kind.__name__ in kinds}
+        self._disk: Disk | None = None
+        self._on_disk: DoomedHome | None = None
 
     def run(self, count: int, tell: Callable[[str], None] = print) -> Figures:
         """Run so many rounds; stop at the first that finds something."""
+        with disk() if self.power in self._kinds else nullcontext() as self._disk:
+            self._run(count, tell)
+            if self._on_disk is not None:
+                self.figures.acknowledged += self._on_disk.journal.acknowledged
+        return self.figures
+
+    def _run(self, count: int, tell: Callable[[str], None]) -> None:
         began = time.monotonic()
         while (done := sum(self.figures.rounds.values())) < count:
             with new_home(self.chance) as home:
@@ -80,14 +96,13 @@ class Rounds:
             tell(self._told())
             if self.figures.findings:
                 break
-        return self.figures
 
     def _one(self, home: DoomedHome) -> None:
         [kind] = self.chance.choices(list(self._kinds), self._kinds.values())
         began = time.monotonic()
         try:
             faults = kind(home) + home.faults()
-        except Exception as error:  # what breaks a round is a finding of it
+        except Exception as error:  # noqa: BLE001  what breaks a round is a finding of it
             faults = [f"{type(error).__name__}: {error}"]
         self.figures.rounds[kind.__name__] += 1
         if os.environ.get("CHAOS_TIMES"):
@@ -124,6 +139,19 @@ class Rounds:
         self.figures.kills["database server"] += 1
         self.figures.kills["daemon at a moment"] += 1
         return []
+
+    def power(self, home: DoomedHome) -> list[str]:
+        """Cut the power of a machine of its own, whose disk then lacks what was not synced."""
+        if self._disk is None:
+            return self.moment(home)
+        doomed = self._on_disk = self._on_disk or on_disk(self._disk, self.chance)
+        doomed.write_until_killed(
+            0, seconds=self.chance.uniform(0.1, 2.0), end=partial(_power_off, doomed, self._disk)
+        )
+        self.figures.kills["power"] += 1
+        faults = doomed.faults()
+        doomed.server.stop()
+        return faults
 
     # Commands
 
@@ -164,10 +192,11 @@ class Rounds:
         return faults
 
     def consolidate(self, home: DoomedHome) -> list[str]:
-        """Kill a consolidation, a sweep and a cleanup; then run them."""
+        """Kill a sweep, whose lease goes on; kill a consolidation and a cleanup, and run them."""
+        self._kill(home, "decay_sweep", "jobs", "run", "decay_sweep")
         faults = []
-        for job in ("consolidate", "decay_sweep", "episode_cleanup"):
-            faults += self._twice(home, job, {}, "jobs", "run", job)
+        for what in ("consolidate", "cleanup"):
+            faults += self._twice(home, what, {}, "memory", what)
         return faults
 
     def backup(self, home: DoomedHome) -> list[str]:
@@ -216,7 +245,7 @@ class Rounds:
         return self.chance.randint(1, _MOST_STEPS[what])
 
     def _kill(self, home: DoomedHome, what: str, *arguments: object) -> int:
-        """Start a command that is killed at a statement or at a moment, if it is not done before."""
+        """Start a command that is killed at a statement or a moment, if it is not done before."""
         most = what if what in _MOST_STEPS else "command"
         if self.chance.random() < 0.7:
             code = home.command(*arguments, step=self._step(most))
@@ -253,6 +282,24 @@ def new_home(chance: Random) -> Iterator[DoomedHome]:
             yield doomed
         finally:
             doomed.server.stop()
+
+
+def on_disk(disk: Disk, chance: Random) -> DoomedHome:
+    """A home on a disk of its own, whose server syncs what it must."""
+    home = Home(disk.root / "home")
+    with furnished_home(BUTLER) as furnished:
+        subprocess.run(["cp", "-a", str(furnished.root), str(home.root)], check=True)
+    settings = home.database_directory / "data" / "postgresql.auto.conf"
+    kept = [line for line in settings.read_text().splitlines(True) if "= off" not in line]
+    with settings.open("w") as file:  # in place: it is the server's own
+        file.writelines(kept)
+    subprocess.run(["sync", "-f", str(home.root)], check=True)
+    return DoomedHome(home, chance)
+
+
+def _power_off(home: DoomedHome, disk: Disk) -> None:
+    home.kill_server()
+    disk.cut()
 
 
 @contextmanager
@@ -320,18 +367,13 @@ async def _dropped(dsn: str, name: str) -> None:
 
 def main(options: list[str]) -> int:
     """Run N rounds by a seed and write the figures: `[N] [SEED] [FILE]`."""
-    count, seed = (
-        (int(one) for one in [*options, "30", "1"][:2])
-        if len(options) < 2
-        else map(int, options[:2])
-    )
-    figures = Rounds(seed).run(count)
+    count, seed, file = [*options, *("30", "1", "")[len(options) :]]
+    figures = Rounds(int(seed)).run(int(count))
     for line in figures.findings:
         print(line)
-    if len(options) > 2:
-        Path(options[2]).write_text(
-            json.dumps({"seed": seed, **figures.as_dict()}, indent=1) + "\n"
-        )
+    if file:
+        told = {"seed": int(seed), **figures.as_dict()}
+        Path(file).write_text(json.dumps(told, indent=1) + "\n")
     return int(bool(figures.findings))
 
 

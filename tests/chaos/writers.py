@@ -7,7 +7,6 @@ import itertools
 import threading
 from random import Random
 from typing import Any
-from uuid import UUID
 
 import httpx2
 
@@ -33,9 +32,9 @@ class Writer:
         self._thread = threading.Thread(target=self._work)
         self._own: list[tuple[str, str]] = []
         self._things = (
-            self.store, self.store, self.store_many, self.correct, self.correct, self.undo_correction,
-            self.forget, self.restore, self.settle, self.merge, self.mark, self.tell,
-            self.tell_source, self.consolidate, self.clean_up,
+            self.store, self.store, self.store_many, self.correct, self.correct,
+            self.undo_correction, self.forget, self.restore, self.settle, self.merge,
+            self.mark, self.tell, self.tell_source, self.consolidate, self.clean_up,
         )  # fmt: skip
         self._thread.start()
 
