@@ -5,19 +5,22 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
 import asyncpg
 
+from butlers.auth.rights import Right
 from butlers.auth.token_store import TokenStore
 from butlers.db.embedded.liveness import read_pid_file
 from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.db.login import login_of
-from butlers.db.postgres import Access
-from butlers.host.home import Home, butler_settings
-from butlers.host.store_check import check_database
+from butlers.db.postgres import Access, Database
+from butlers.embedding import get_embedding_engine
+from butlers.host.home import Home
+from butlers.memory.flows.check import StoreCheck
+from butlers.memory.handle import Memory
 from butlers.settings.names import database_name
 from chaos.journal import Journal
 from chaos.writers import Sources, Writer
@@ -51,7 +54,7 @@ class DoomedHome:
         home.butler_file(BUTLER).write_text(RUNTIME)
         home.settings_file.write_text("[server]\nrequests_per_minute = 1000000\n")
         store = TokenStore(home.tokens_file)
-        self.token = store.create(BUTLER, "default")[1]
+        self.token = store.create(BUTLER, "default", rights=Right.OPERATE)[1]
         self.server = EmbeddedPostgres(home.database_directory)
         """The home's database server, which stays while others are killed."""
 
@@ -85,13 +88,14 @@ class DoomedHome:
             deadline = time.monotonic() + seconds
             while time.monotonic() < deadline and daemon.process.poll() is None:
                 time.sleep(0.005)
-            daemon.process.kill()
+            _kill(daemon)
             end()
             for writer in writers:
                 writer.join()
             return True
         finally:
-            daemon.kill()
+            _kill(daemon)
+            daemon.process.wait(MOST_SECONDS)
 
     def _begin(self, daemon: Daemon) -> list[Writer]:
         writers = []
@@ -110,7 +114,8 @@ class DoomedHome:
             deadline = time.monotonic() + seconds
             while process.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.005)
-            process.kill()
+            with suppress(ProcessLookupError):  # it ended this moment
+                process.kill()
             return process.wait(MOST_SECONDS)
 
     def _said(self) -> Path:
@@ -152,8 +157,12 @@ class DoomedHome:
         """What `butlers check` finds."""
         name = database_name(butler)
         access = Access(self.server.dsn(name), self.server.dsn(name, login_of(name)))
-        settings = butler_settings(self.home, BUTLER)
-        return asyncio.run(check_database(settings, access)).lines
+        return asyncio.run(_disagreements(access))
+
+
+def _kill(daemon: Daemon) -> None:
+    with suppress(ProcessLookupError):  # it ended this moment
+        daemon.process.kill()
 
 
 def kill_family(pid: int) -> None:
@@ -161,10 +170,8 @@ def kill_family(pid: int) -> None:
     children = Path(f"/proc/{pid}/task/{pid}/children")
     family = [pid, *map(int, children.read_text().split())] if children.exists() else [pid]
     for one in family:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(one, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
 
 
 def _announced(daemon: Daemon) -> bool:
@@ -172,6 +179,15 @@ def _announced(daemon: Daemon) -> bool:
         return daemon.running["pid"] == daemon.process.pid
     except (FileNotFoundError, ValueError):
         return False
+
+
+async def _disagreements(access: Access) -> list[str]:
+    database = await Database.open(access, pool_max=1)
+    try:
+        memory = Memory(database, get_embedding_engine, BUTLER)
+        return (await StoreCheck(memory, access.owner_dsn).run()).lines
+    finally:
+        await database.close()
 
 
 async def _value(dsn: str, query: str) -> object:

@@ -79,8 +79,6 @@ class Rounds:
         """Run so many rounds; stop at the first that finds something."""
         with disk() if self.power in self._kinds else nullcontext() as self._disk:
             self._run(count, tell)
-            if self._on_disk is not None:
-                self.figures.acknowledged += self._on_disk.journal.acknowledged
         return self.figures
 
     def _run(self, count: int, tell: Callable[[str], None]) -> None:
@@ -92,6 +90,9 @@ class Rounds:
                     if self.figures.findings:
                         break
                 self.figures.acknowledged += home.journal.acknowledged
+            if self._on_disk is not None:
+                self.figures.acknowledged += self._on_disk.journal.acknowledged
+                self._on_disk.journal.acknowledged.clear()
             self.figures.seconds = time.monotonic() - began
             tell(self._told())
             if self.figures.findings:
@@ -127,7 +128,7 @@ class Rounds:
 
     def moment(self, home: DoomedHome) -> list[str]:
         """Kill a daemon at any time while clients write."""
-        home.write_until_killed(0, seconds=self.chance.uniform(0.05, 1.5))
+        home.write_until_killed(0, seconds=self.chance.uniform(0.05, 2.5))
         self.figures.kills["daemon at a moment"] += 1
         return []
 
@@ -146,7 +147,7 @@ class Rounds:
             return self.moment(home)
         doomed = self._on_disk = self._on_disk or on_disk(self._disk, self.chance)
         doomed.write_until_killed(
-            0, seconds=self.chance.uniform(0.1, 2.0), end=partial(_power_off, doomed, self._disk)
+            0, seconds=self.chance.uniform(0.1, 3.0), end=partial(_power_off, doomed, self._disk)
         )
         self.figures.kills["power"] += 1
         faults = doomed.faults()
@@ -368,12 +369,17 @@ async def _dropped(dsn: str, name: str) -> None:
 def main(options: list[str]) -> int:
     """Run N rounds by a seed and write the figures: `[N] [SEED] [FILE]`."""
     count, seed, file = [*options, *("30", "1", "")[len(options) :]]
-    figures = Rounds(int(seed)).run(int(count))
+    rounds = Rounds(int(seed))
+
+    def tell(words: str) -> None:
+        print(words, flush=True)
+        if file:
+            told = {"seed": int(seed), **rounds.figures.as_dict()}
+            Path(file).write_text(json.dumps(told, indent=1) + "\n")
+
+    figures = rounds.run(int(count), tell)
     for line in figures.findings:
         print(line)
-    if file:
-        told = {"seed": int(seed), **figures.as_dict()}
-        Path(file).write_text(json.dumps(told, indent=1) + "\n")
     return int(bool(figures.findings))
 
 

@@ -149,7 +149,7 @@ async def test_two_facts_of_one_key_at_one_time_are_named(memory, store, owner):
 
 
 async def test_of_a_large_store_some_is_checked_and_of_a_small_one_all(memory, store, owner):
-    whole, some = await StoreCheck(memory).run(), await StoreCheck(memory, 3).run()
+    whole, some = await StoreCheck(memory).run(), await StoreCheck(memory, limit=3).run()
     assert (some.lines, some.faulty) == ([], 0)
     assert 0 < some.checked < whole.checked
     await harmed(owner, "update rules set maturity = 'proven' where content = 'Be brief'")

@@ -24,12 +24,11 @@ from butlers.errors import ButlersError
 from butlers.host import registry
 from butlers.host.database import replicas_of
 from butlers.host.home import Home
-from butlers.host.store_check import check_database
 from butlers.jobs import runs
 from butlers.jobs.clock_watch import DOUBTED, ClockWatch
 from butlers.jobs.policy import RunOutcome
 from butlers.jobs.runs import Run
-from butlers.memory.flows.check import SOME
+from butlers.memory.flows.check import SOME, StoreCheck
 from butlers.memory.flows.inbox import count_waiting, in_words
 from butlers.memory.flows.lifecycle import for_every_tenant
 from butlers.memory.flows.lifecycle.episode_retention import backlog, count_unread, crowded
@@ -127,7 +126,7 @@ async def _schema(settings: ButlerSettings, maintenance: str, access: Access) ->
     migrated = _migrated(check, settings, await current_revisions(access.owner_dsn))
     if migrated.verdict is not Severity.OK:
         return [migrated]
-    return [migrated, *await _upkeep(settings, access), *await _stored(settings, access)]
+    return [migrated, *await _upkeep(settings, access)]
 
 
 def _migrated(check: str, settings: ButlerSettings, revisions: Sequence[str]) -> Finding:
@@ -147,26 +146,13 @@ def _migrated(check: str, settings: ButlerSettings, revisions: Sequence[str]) ->
     return warning(check, f"its schema is outdated, at {at}", "the next `butlers up` migrates it")
 
 
-async def _stored(settings: ButlerSettings, access: Access) -> list[Finding]:
-    """Check some of what is stored against its audit log."""
-    if not settings.is_enabled("memory"):
-        return []
-    check, report = (
-        f"store of {settings.butler.name}",
-        await check_database(settings, access, limit=SOME),
-    )
-    if not report.faulty:
-        return [ok(check, f"{report.checked:,} rows agree; `butlers check` reads all")]
-    return [problem(check, one.message, one.remedy) for one in report.findings[:_SHOWN]]
-
-
 async def _upkeep(settings: ButlerSettings, access: Access) -> list[Finding]:
     """Check the clock, replicas, jobs, backlog and open reviews of a migrated butler."""
     replicas = replicas_of(access, settings.database.replica_urls, settings.butler.name)
     database = await Database.open(access, pool_max=1, replicas=replicas)
     checks = [_clock, _replicas, _jobs]
     if settings.is_enabled("memory"):
-        checks += [_unread, _review]
+        checks += [_unread, _review, _stored]
     try:
         return [finding for check in checks async for finding in check(settings, database)]
     finally:
@@ -231,6 +217,16 @@ async def _review(settings: ButlerSettings, database: Database) -> AsyncIterator
         )
     else:
         yield ok(check, "nothing to review")
+
+
+async def _stored(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
+    """Check some of what is stored against its audit log."""
+    report = await StoreCheck(_memory(settings, database), limit=SOME).run()
+    check = f"store of {settings.butler.name}"
+    if not report.faulty:
+        yield ok(check, f"{report.checked:,} rows agree; `butlers check` reads all")
+    for one in report.findings[:_SHOWN]:
+        yield problem(check, one.message, one.remedy)
 
 
 async def _unread(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:

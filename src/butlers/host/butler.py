@@ -17,7 +17,6 @@ from butlers.errors import ButlersError, Unavailable
 from butlers.host import registry
 from butlers.host.database import DatabaseServer, Storage, replicas_of
 from butlers.host.home import Home, butler_settings
-from butlers.host.store_check import check_database
 from butlers.ids import NewId, new_id
 from butlers.jobs.clock_watch import ClockWatch
 from butlers.jobs.policy import RunOutcome, jobs_of
@@ -204,7 +203,7 @@ class Butler:
     async def check(self, **scope: Any) -> StoreCheck:
         """Check what its memory holds; `scope` says how much, see `StoreCheck`."""
         assert self._access is not None, f"butler {self.name} has not started"
-        return await check_database(self.settings, self._access, **scope)
+        return await StoreCheck(self.memory, self._access.owner_dsn, **scope).run()
 
     @property
     def failures(self) -> dict[str, str]:

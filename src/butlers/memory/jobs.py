@@ -48,7 +48,7 @@ def memory_jobs(
         return await _clean_up(memory(), "schedule:episode_cleanup")
 
     async def check_store() -> dict[str, Any]:
-        report = await StoreCheck(memory(), NIGHTLY).run()
+        report = await StoreCheck(memory(), limit=NIGHTLY).run()
         lines = report.lines[:_MOST_LISTED]
         return {"checked": report.checked, **({"errors": lines} if lines else {})}
 

@@ -7,7 +7,7 @@ import pytest
 
 from butlers.db.embedded.shared_server import EmbeddedPostgres
 from db.databases import connected
-from interfaces.daemons import butlers
+from interfaces.daemons import butlers, temporary_home
 from interfaces.furnished import furnished_home
 
 
@@ -75,6 +75,21 @@ def test_what_no_repair_may_touch_is_named_for_scripts_and_by_doctor(home):
     finally:
         harmed(home, "update facts set validity = 'active' where content = 'coffee'")
         assert checked(home, "--repair")[0] == 0
+
+
+def test_what_a_backup_brings_along_is_named_after_the_restore(home, tmp_path):
+    harmed(home, "update facts set validity = 'expired' where content = 'coffee'")
+    file = tmp_path / "home.zip"
+    try:
+        assert butlers("backup", file, "--home", home.root).returncode == 0
+    finally:
+        harmed(home, "update facts set validity = 'active' where content = 'coffee'")
+    with temporary_home() as other:
+        told = butlers("restore", file, "--home", other.root)
+        assert told.returncode == 0, told.stderr
+        [line] = [line for line in told.stdout.splitlines() if "its events make it active" in line]
+        assert line.startswith("general: default: fact ")
+        assert "is expired" in butlers("verify", file, "--deep", "--home", other.root).stderr
 
 
 def test_sequences_behind_their_tables_are_named(home):

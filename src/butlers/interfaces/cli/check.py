@@ -1,5 +1,6 @@
 """`butlers check`: whether what a butler remembers agrees with itself and with its audit log."""
 
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,10 +10,10 @@ from butlers.interfaces.cli.options import HomeOption, JsonOption, find_home, wi
 from butlers.interfaces.cli.output import progress_bar, show_json, show_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from butlers.host.butler import Butler
     from butlers.memory.flows.check import StoreCheck
+
+_COUNTS = ("checked", "faulty", "repaired", "unchecked")
 
 
 def check(
@@ -31,32 +32,32 @@ def check(
     It reads everything and changes nothing. With --repair it makes wrong rows of the search index
     anew from the memories; it never changes memories or the audit log.
     """
-    located, reports = find_home(home).checked(name), {}
+    located = find_home(home).checked(name)
+    work, reports = partial(_check, deep=deep, repair=repair, shown=not as_json), {}
     for each in [name] if name else located.butler_names():
-        with progress_bar(unit="rows", enabled=not as_json) as update:
-            how = {"deep": deep, "repair": repair, "on_progress": partial(_show_rows, update)}
-            report = with_butler(each, home, partial(_check, how))
-        reports[each] = report
-        for line in [] if as_json else _lines(each, report):
-            show_line(line)
+        report = reports[each] = with_butler(each, home, work)
+        if not as_json:
+            _show(each, report)
     if as_json:
-        show_json({each: report.as_dict() for each, report in reports.items()})
+        show_json({each: _fields(report) for each, report in reports.items()})
     if any(report.faulty for report in reports.values()):
         raise typer.Exit(1)
 
 
-async def _check(how: "Mapping[str, Any]", butler: "Butler") -> "StoreCheck":
-    return await butler.check(**how)
+async def _check(butler: "Butler", *, shown: bool, **how: bool) -> "StoreCheck":
+    with progress_bar(unit="rows", enabled=shown) as update:
+        return await butler.check(**how, on_progress=lambda rows: update(completed=rows))
 
 
-def _show_rows(update: "Callable[..., None]", rows: int) -> None:
-    update(completed=rows)
+def _fields(report: "StoreCheck") -> dict[str, Any]:
+    counts = {name: getattr(report, name) for name in _COUNTS}
+    return counts | {"findings": [asdict(one) for one in report.findings]}
 
 
-def _lines(name: str, report: "StoreCheck") -> "Iterator[str]":
-    yield from report.lines
+def _show(name: str, report: "StoreCheck") -> None:
     verdict = f"{report.faulty:,} findings" if report.faulty else "all agree"
     repaired = f", after {report.repaired:,} repairs of the index" if report.repaired else ""
-    yield f"{name}: {report.checked:,} rows checked, {verdict}{repaired}"
-    if report.unchecked:
-        yield f"{name}: the pages of the indexes were not checked ({report.unchecked})"
+    unchecked = f"; pages of indexes not checked: {report.unchecked}" if report.unchecked else ""
+    for line in report.lines:
+        show_line(line)
+    show_line(f"{name}: {report.checked:,} rows checked, {verdict}{repaired}{unchecked}")

@@ -3,9 +3,10 @@
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from typing import Self
 
+from butlers.db.index_pages import check_pages, sequences
 from butlers.db.postgres import Row
 from butlers.kernel.word_tables import load_tables
 from butlers.memory.flows.history import verify_events
@@ -44,11 +45,13 @@ class Discrepancy:
 class StoreCheck:
     """A check of what every tenant has stored, in batches of a transaction each.
 
-    `limit`: only some rows of each part. `deep` embeds a sample again. `repair` makes the search
-    index anew where it is wrong; nothing else ever changes.
+    `limit`: only some rows of each part. `owner_dsn`: sequences too, and without a limit the pages
+    of indexes. `deep` embeds a sample again. `repair` makes the search index anew where it is
+    wrong; nothing else ever changes.
     """
 
     memory: Memory
+    owner_dsn: str = ""
     limit: int | None = None
     deep: bool = False
     repair: bool = False
@@ -62,13 +65,6 @@ class StoreCheck:
     ends: dict[str, int] = field(default_factory=dict)
     """The last number in each table that a sequence numbers."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return what was found."""
-        counts = ("checked", "faulty", "repaired", "unchecked")
-        return {name: getattr(self, name) for name in counts} | {
-            "findings": list(map(asdict, self.findings))
-        }
-
     @property
     def lines(self) -> list[str]:
         """Say each finding with what to do about it."""
@@ -78,6 +74,14 @@ class StoreCheck:
         """Check every tenant; after a repair, check again and return that."""
         for tenant in await self.memory.database.tenants():
             await self.check_tenant(Lineage(tenant, "check"))
+        last = await sequences(self.owner_dsn) if self.owner_dsn else self.ends
+        for table, end in self.ends.items():
+            if end > last[table]:
+                self.add("", "sequence", table, last[table], end)
+        if self.owner_dsn and self.limit is None:
+            damaged, self.unchecked = await check_pages(self.owner_dsn)
+            for index, why in damaged.items():
+                self.add("", "page", index, why)
         if not self.repaired:
             return self
         again = replace(self, repair=False, checked=0, faulty=0, repaired=0, findings=[])
@@ -89,13 +93,8 @@ class StoreCheck:
             ends = {table: last or 0 for table, last in (await check.get_ends(tx)).items()}
         self.ends = {table: max(last, self.ends.get(table, 0)) for table, last in ends.items()}
         chain = await verify_events(self.memory, lineage, newest=self.limit)
-        for fault in chain["faults"]:
-            self.add(
-                lineage.tenant_id,
-                "chain",
-                str(fault["event_id"] or fault["number"]),
-                fault["fault"],
-            )
+        for one in chain["faults"]:
+            self.add(lineage.tenant_id, "chain", one["event_id"] or one["number"], one["fault"])
         words, before = 0, self.faulty
         for part in check.PARTS:
             words += await self._walk(part, lineage)
