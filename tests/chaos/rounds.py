@@ -181,15 +181,14 @@ class Rounds:
         """Kill `butlers import` of all there is into a new butler; then run it."""
         file, name = home.home.root.parent / "memories.jsonl", "copy"
         faults = home.carried_out("export", file)
-        if name not in home.home.butler_names():
-            home.home.create_butler(name)
+        home.home.create_butler(name)
         faults += self._twice(home, "import", {}, "import", file, "--butler", name)
         with home.quiet() as dsn:
             wanted, found = (asyncio.run(_count(one)) for one in (dsn, home.dsn(name)))
             faults += home.disagreements(name)
         if found != wanted:
             faults.append(f"of {wanted} facts {found} were imported")
-        asyncio.run(_dropped(home.server.dsn(), database_name(name)))
+        _remove(home, name)
         return faults
 
     def consolidate(self, home: DoomedHome) -> list[str]:
@@ -227,16 +226,15 @@ class Rounds:
 
         Some rows of that database were made by hand, without events.
         """
-        name, dsn = "older", home.server.dsn
+        name = "older"
         home.server.start()
         asyncio.run(_older(home, name))
-        if name not in home.home.butler_names():
-            home.home.create_butler(name)
+        home.home.create_butler(name)
         self._kill(home, "upgrade", "memory", "stats", "--butler", name)
         faults = home.carried_out("memory", "stats", "--butler", name)
         with home.quiet():
             found = sorted(home.disagreements(name)), asyncio.run(_sizes(home.dsn(name)))
-        asyncio.run(_dropped(dsn(), database_name(name)))
+        _remove(home, name)
         self._upgraded = self._upgraded or found
         if found != self._upgraded:
             faults.append(f"one upgrade left {self._upgraded}, another {found}")
@@ -356,6 +354,12 @@ async def _older(home: DoomedHome, butler: str) -> None:
     name = database_name(butler)
     await provision(home.server.dsn(), name, sign_in=True)
     await restore(home.server.dsn(name), iter([gzip.decompress(OLD.read_bytes())]), owners=True)
+
+
+def _remove(home: DoomedHome, butler: str) -> None:
+    """Take a butler away, which no daemon shall start."""
+    asyncio.run(_dropped(home.server.dsn(), database_name(butler)))
+    shutil.rmtree(home.home.butler_directory(butler))
 
 
 async def _dropped(dsn: str, name: str) -> None:
