@@ -14,7 +14,7 @@ ON_CLUSTER := tests/cluster tests/interfaces/http/test_api_tenants.py $(patsubst
 BESIDE = $(BIN)/python scripts/beside.py '$(MAKE) --no-print-directory cluster'
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test cluster one coverage check hooks bench mutants docs browser
+.PHONY: help install run test cluster one coverage check hooks bench chaos mutants docs browser
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 20
@@ -51,6 +51,9 @@ hooks: $(VENV)/.tested  ## run make check before each commit
 
 bench: $(VENV)/.tested  ## run the benchmarks; see bench/README.md
 	@$(BIN)/python -m bench $(ARGS)
+
+chaos: $(VENV)/.tested  ## kill daemons, commands, servers and power, N times (N=30 SEED=1)
+	@PYTHONPATH=tests $(BIN)/python -m chaos.rounds $(or $(N),30) $(or $(SEED),1) $(FIGURES)
 
 mutants: $(VENV)/.tested  ## break the code on purpose and list what no test notices (ARGS="-k search")
 	@$(BIN)/python tests/mutants/run.py $(ARGS)

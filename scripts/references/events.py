@@ -215,6 +215,7 @@ EVENTS: Mapping[EventType, Meaning] = {
     EventType.FACT_FADING: Meaning(
         "The confidence of a fact fell below the retrieval threshold.",
         _moved("`active`", "`fading`", effective_confidence=_FADED),
+        _UNDO,
     ),
     EventType.FACT_RECOVERED: Meaning(
         "A fading fact is above the retrieval threshold again.",
@@ -253,6 +254,7 @@ EVENTS: Mapping[EventType, Meaning] = {
     EventType.RULE_FADING: Meaning(
         "The confidence of a rule fell below the retrieval threshold.",
         _moved("`active`", "`fading`", effective_confidence=_FADED),
+        _UNDO,
     ),
     EventType.RULE_RECOVERED: Meaning(
         "A fading rule is above the retrieval threshold again.",
@@ -377,6 +379,10 @@ EVENTS: Mapping[EventType, Meaning] = {
     EventType.CONFLICT_SETTLED: Meaning(
         "A conflict was settled: one of two facts is true, or both are.",
         _moved("`open`", "the decision", kind="`conflict` or `same`") | _SIDES,
+    ),
+    EventType.CONFLICT_REOPENED: Meaning(
+        "A settled conflict is open again, because the source that settled it was undone.",
+        _moved("the decision", "`open`", kind="`conflict` or `same`") | _SIDES | _UNDO,
     ),
     EventType.MEMORY_PREDICATE_TOLD: Meaning(
         "It was set or learned how many values a predicate has.",

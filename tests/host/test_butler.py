@@ -5,6 +5,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from structlog.testing import capture_logs
 
 from butlers.db.migrate import current_revisions
 from butlers.errors import Conflict, Unavailable
@@ -12,6 +13,8 @@ from butlers.host.butler import Butler
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
 from butlers.interfaces.mcp.butler_mcp import ButlerMCP
+from butlers.memory.flows import remember
+from butlers.memory.model import Lineage, NewFact
 from butlers.memory.module import MemoryModule
 from butlers.memory.settings import MemoryModuleConfig
 from butlers.module import Module
@@ -240,7 +243,7 @@ async def test_each_butler_has_its_own_tools_workers_engine_and_tables(
             tools = ButlerMCP(butler.name, [memory])
             jobs = {job.name: job for job in memory.jobs()}
             assert len(tools.tools) == 19
-            assert set(jobs) == {"consolidate", "decay_sweep", "episode_cleanup"}
+            assert set(jobs) == {"consolidate", "decay_sweep", "episode_cleanup", "check_store"}
             if butler.name == "one":
                 fact = {"subject": "Ann", "predicate": "likes", "content": "tea"}
                 assert not (await tools.call_tool("memory_store_fact", fact)).is_error
@@ -256,3 +259,26 @@ async def test_each_butler_has_its_own_tools_workers_engine_and_tables(
     finally:
         for butler in butlers:
             await butler.stop()
+
+
+async def test_what_an_upgrade_left_wrong_is_logged_and_the_butler_starts(
+    server: DatabaseServer,
+) -> None:
+    butler = Butler(memory_settings("upgraded"), server)
+    await butler.start()
+    await remember.store_fact(
+        butler.memory, NewFact("Ann", "likes", "tea"), Lineage("default", "me")
+    )
+    assert (await butler.check()).lines == []
+    await butler.stop()
+    connection = await asyncpg.connect(server.running_url("upgraded"))
+    await connection.execute("update facts set validity = 'expired'")
+    await connection.close()
+    for is_upgraded in (False, True):
+        server.upgraded |= {"upgraded"} if is_upgraded else set()
+        with capture_logs() as told:
+            await butler.start()
+        await butler.stop()
+        found = [line["found"] for line in told if line["event"] == "after the upgrade"]
+        assert any("its events make it active" in line for line in found) == is_upgraded
+    assert server.upgraded == set()

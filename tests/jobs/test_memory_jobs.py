@@ -68,6 +68,7 @@ async def test_the_butlers_own_times_win_and_never_means_only_when_asked(
         "consolidate": "0 */6 * * *",
         "decay_sweep": "0 1 * * *",
         "episode_cleanup": "",
+        "check_store": "30 4 * * *",
     }
 
 
@@ -316,3 +317,20 @@ async def test_a_budget_that_ends_half_way_costs_no_attempt(
     assert "rival: general: today's budget is used up" in (run.error or "")
     assert sorted(await statuses(owner)) == ["consolidated", "pending"]
     assert [row["attempts"] for row in await states(owner)] == [0, 0]
+
+
+@pytest.mark.contract("N4.4")
+async def test_every_night_some_of_the_store_is_checked(
+    core: Database, memory: Memory, owner: asyncpg.Connection, lineage: Lineage, clock: WalkingClock
+) -> None:
+    await know(memory, lineage, "Ann", "likes", "tea")
+    keeper = Keeper(core, memory)
+    run = await keeper.schedule.run_now("check_store")
+    assert run.outcome is RunOutcome.OK
+    assert run.result is not None and run.result["checked"] > 0
+    await owner.execute("update facts set validity = 'expired'")
+    clock.advance(days=1)
+    run = await keeper.schedule.run_now("check_store")
+    assert run.outcome is RunOutcome.FAILED
+    assert run.result is not None
+    assert "its events make it active" in run.result["errors"][0]

@@ -19,6 +19,7 @@ from butlers.memory.flows import (
     remember,
     undo,
 )
+from butlers.memory.flows.check import StoreCheck
 from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.model import (
@@ -284,6 +285,10 @@ async def test_what_a_source_settled_is_open_again_when_it_is_taken_back(memory,
     assert (await rows(owner))[berlin]["validity"] == "active"
     assert await open_ones(memory, lineage) == [("conflict", "Berlin", "Madrid")]
     assert await conflicts.find_predicates(memory, lineage) == []
+    told_of = (await events(owner, conflict))[-1]
+    assert told_of["event_type"] == "conflict_reopened"
+    assert told_of["payload"].items() >= {"from": "newer", "to": "open", "undo": True}.items()
+    assert (await StoreCheck(memory).run()).lines == []
 
     rome = await told(memory, agent, "residence", "Rome", subject="Bob")
     paris = await told(memory, lineage, "city", "Paris", subject="Bob")

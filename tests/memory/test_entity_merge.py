@@ -19,6 +19,7 @@ from butlers.memory.flows.entity_merge import (
 from butlers.memory.flows.remember import store_fact
 from butlers.memory.model import Lineage, NewFact
 from db.databases import until_waiting
+from memory import audit_stream
 from memory.index import differences
 
 NOBODY = uuid.UUID(int=0)
@@ -528,6 +529,22 @@ async def test_a_merge_is_taken_back_after_later_writes(
     # What can be merged again can be parted again.
     await merge_entities(memory, source, target, lineage)
     assert (await unmerge_entities(memory, source, lineage)).facts_returned == 3
+
+
+async def test_a_window_that_a_merge_narrowed_is_open_again_and_an_event_says_so(
+    memory, lineage, owner, clock, source, target, learn
+):
+    await learn(source, "city", "Rome", confidence=0.4)
+    clock.advance(days=1)
+    later = await learn(target, "city", "Oslo")
+    await merge_entities(memory, source, target, lineage)
+    begins = "select valid_from from facts where id = $1"
+    assert await owner.fetchval(begins, later) == clock.now
+    await unmerge_entities(memory, source, lineage)
+    assert await owner.fetchval(begins, later) is None
+    [*_, told] = await audit_stream.events(owner, later)
+    assert (told["event_type"], told["payload"]["undo"]) == ("fact_bounded", True)
+    assert told["payload"]["window"] == {"from": [clock.now.isoformat(), None], "to": [None, None]}
 
 
 async def test_merges_partings_and_writers_at_once_leave_every_fact_with_one_of_them(

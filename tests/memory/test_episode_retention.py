@@ -1,10 +1,13 @@
 """What nobody has read is kept: its expiry is moved on, with an event, up to a bound."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from butlers.memory.flows import remember, undo
+from butlers.memory.flows.check import StoreCheck
 from butlers.memory.flows.forget import forget_memory
 from butlers.memory.flows.lifecycle import episode_retention
 from butlers.memory.flows.lifecycle.episode_retention import (
@@ -14,6 +17,8 @@ from butlers.memory.flows.lifecycle.episode_retention import (
     keep_unread,
     run_episode_cleanup,
 )
+from butlers.memory.flows.undo_plan import UndoSource
+from butlers.memory.model import NewFact, Origin
 from butlers.memory.settings import EpisodesConfig, MemoryModuleConfig
 from memory.audit_stream import event_types, events
 from memory.consolidation_stories import found, tell
@@ -62,6 +67,31 @@ async def test_what_expired_while_nobody_was_there_is_found_again(memory, lineag
     assert await expiries(owner) == {episode: clock.now + timedelta(days=7)}
     assert await found(memory, lineage, "boiler") == [str(episode)]
     assert (await run_episode_cleanup(memory, lineage)).expired_deleted == 0
+
+
+@pytest.mark.contract("L25", "R05.8")
+async def test_what_was_forgotten_by_an_undo_or_with_a_fact_stays_so_while_the_clock_goes_on(
+    memory, lineage, owner, clock
+):
+    """The event is written a moment after the episode."""
+
+    def ticking():
+        clock.advance(milliseconds=1)
+        return clock.now
+
+    memory.now = ticking
+    person = replace(lineage, origin=Origin.OPERATOR)
+    undone, source = await tell(memory, lineage, "Ann rang"), await tell(memory, lineage, "Bo rang")
+    await undo.undo_source(memory, UndoSource(episode_id=undone), person)
+    new = NewFact("Bo", "did", "ring", source_episode_id=source)
+    drawn = await remember.store_fact(memory, new, lineage)
+    gone = await forget_memory(memory, "fact", drawn.id, lineage, with_sources=True)
+    assert [one["id"] for one in gone.sources_forgotten] == [source]
+    forgotten = await expiries(owner)
+    clock.advance(days=1)
+    assert await keep_unread(memory, lineage) == 0
+    assert await expiries(owner) == forgotten
+    assert (await StoreCheck(memory).run()).lines == []
 
 
 async def test_what_was_read_expires_as_it_was_meant_to(memory, lineage, owner, clock):

@@ -10,13 +10,13 @@ import pytest
 from butlers.errors import NotFound
 from butlers.memory.flows import entities, history, recall, remember
 from butlers.memory.flows.candidates import CandidateQuery
+from butlers.memory.flows.check import StoreCheck
 from butlers.memory.flows.erase import erase, preview
 from butlers.memory.flows.history import verify_events
 from butlers.memory.model import NewEpisode, NewFact
 from butlers.memory.policy.erasure import ErasureRequest
 from butlers.memory.store import rows
 from memory.audit_stream import events
-from memory.index import differences
 from memory.whole_store import everything, fill
 
 IDA = re.compile(r"\b(?:ida|idasen)\b", re.IGNORECASE)
@@ -51,7 +51,7 @@ async def test_a_person_is_erased_from_every_row_and_nobody_else_is(
     assert not any("fish" in row for row in after["facts"])
     rest = {json.loads(row)["id"] for table in ("facts", "rules") for row in after[table]}
     assert rest == {str(kept["tea"]), str(kept["flat"]), str(kept["brief"])}
-    assert await differences(owner) == []
+    assert (await StoreCheck(memory).run()).lines == []
     assert await everything(owner, stranger.tenant_id) == untouched
     trail = await verify_events(memory, lineage)
     assert trail["intact"] and 0 < trail["erased"] <= done.counts["event"]

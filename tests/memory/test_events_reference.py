@@ -171,6 +171,9 @@ async def doubted_lives(memory, lineage, clock):
     mine = await entities.create_entity(memory, "Mallory", "person", None, None, spy)
     hers = await entities.create_entity(memory, "Ida", "person", None, None, lineage)
     await entity_merge.merge_entities(memory, hers, mine, spy)
+    await remember.store_fact(memory, NewFact("Zed", "city", "Oslo"), lineage)
+    rome = await remember.store_fact(memory, NewFact("Zed", "lives_in", "Rome"), lineage)
+    await conflicts.settle(memory, rome.conflicts[0].id, Settlement.BOTH, spy)
     await undo.undo_source(memory, UndoSource(token="spy"), person)
 
 

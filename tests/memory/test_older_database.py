@@ -38,7 +38,8 @@ async def upgraded(postgres, template):
         await restore(dsn, iter([gzip.decompress(DUMP.read_bytes())]), owners=True)
         assert await current_revisions(dsn) == ("core_007", "mem_034")
         before = await contents(dsn)
-        await migrate(dsn, branches())
+        assert await migrate(dsn, branches())
+        assert not await migrate(dsn, branches())
         yield dsn, before, await contents(dsn)
 
 

@@ -19,13 +19,14 @@ from butlers.memory.flows import (
     undo,
 )
 from butlers.memory.flows.candidates import CandidateQuery
+from butlers.memory.flows.check import StoreCheck
 from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.lifecycle.decay_sweep import run_decay_sweep
 from butlers.memory.flows.proposals import find_proposals
 from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.model import Lineage, NewEpisode, NewRule, Origin, Trust
+from memory.audit_stream import events
 from memory.consolidation_stories import know, tell
-from memory.index import differences
 from memory.scripted_model import ScriptedModel, answer, fact
 
 QUESTIONS = ("What is Ann allergic to?", "Where does Bob live?", "May I delete files?", "tea")
@@ -172,7 +173,7 @@ async def test_the_memory_equals_one_that_never_saw_the_attack(memory, owner, cl
     for one, other in zip(after, twin, strict=True):
         assert one == other
     assert before != twin
-    assert await differences(owner) == []
+    assert (await StoreCheck(memory).run()).lines == []
     again = await undo.undo_source(memory, UndoSource(token="spy"), person("acme"))
     assert (again.facts, again.facts_restored, again.marks, again.links) == (0, 0, 0, 0)
     assert await seen(memory, owner, "acme") == twin
@@ -250,7 +251,7 @@ async def test_two_who_take_back_at_once_and_a_writer_between_them_leave_one_fac
     await undo.undo_source(memory, source, person("acme"))
     active = await owner.fetch("select content from facts where validity = 'active'")
     assert [row["content"] for row in active] == ["mate"] * 5
-    assert await differences(owner) == []
+    assert (await StoreCheck(memory).run()).lines == []
 
 
 async def test_what_a_source_proposed_is_declined_and_told(memory, owner):
@@ -275,6 +276,22 @@ async def test_a_fact_fades_again_when_what_confirmed_it_is_taken_back(memory, o
     assert await owner.fetchval(state, doubtful) == "active"
     await undo.undo_source(memory, UndoSource(token="spy"), person("acme"))
     assert await owner.fetchval(state, doubtful) == "fading"
+    told = (await events(owner, doubtful))[-1]
+    assert (told["event_type"], told["payload"]["undo"]) == ("fact_fading", True)
+    assert (await StoreCheck(memory).run()).lines == []
+
+
+async def test_a_confirmation_of_what_is_past_is_taken_back_too(memory, owner, clock):
+    me = honest("acme")
+    old = await know(memory, me, "Ann", "likes", "tea")
+    stored = clock.now
+    clock.advance(days=1)
+    await feedback.confirm_memory(memory, "fact", old, spy("acme"))
+    await know(memory, me, "Ann", "likes", "gin")
+    await undo.undo_source(memory, UndoSource(token="spy"), person("acme"))
+    row = await owner.fetchrow("select validity, last_confirmed_at from facts where id = $1", old)
+    assert tuple(row) == ("superseded", stored)
+    assert (await StoreCheck(memory).run()).lines == []
 
 
 async def test_what_expired_by_itself_stays_so_when_another_source_is_taken_back(

@@ -9,8 +9,8 @@ import pytest
 
 from butlers.errors import Conflict
 from butlers.memory.flows import correct, forget, remember
+from butlers.memory.flows.check import StoreCheck
 from butlers.memory.model import NewFact
-from memory.index import differences
 
 DAYS = range(-30, 60)
 STORIES, STEPS = 14, 16
@@ -265,4 +265,4 @@ async def test_every_story_is_told_as_it_was_and_remembered_as_it_was_believed(
             await story.agrees()
         await story.remembers()
     await asyncio.sleep(0)
-    assert await differences(owner) == []
+    assert (await StoreCheck(memory).run()).lines == []

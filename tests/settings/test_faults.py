@@ -111,7 +111,7 @@ ONE_FAULT = {
     ),
     "[butler.schedule]\nreport = { cron = '0 9 * * *' }": (
         'butler.schedule.report.prompt: found ""; must say what to ask; '
-        "only consolidate, decay_sweep, episode_cleanup need no prompt"
+        "only consolidate, decay_sweep, episode_cleanup, check_store need no prompt"
     ),
     "[butler.schedule]\nreport = '0 9 * * *'": (
         'butler.schedule.report: found "0 9 * * *"; valid is a table with the keys cron, prompt'

@@ -95,6 +95,7 @@ def test_the_memory_jobs_run_every_six_hours_and_daily():
         "consolidate": "0 */6 * * *",
         "decay_sweep": "0 3 * * *",
         "episode_cleanup": "0 4 * * *",
+        "check_store": "30 4 * * *",
     }
 
 
@@ -114,6 +115,7 @@ def test_the_schedule_of_the_butler_wins_and_other_entries_are_prompts(file):
     assert crons(load_butler(file)) == {
         "consolidate": "*/5 * * * *",
         "decay_sweep": "0 2 * * *",
+        "check_store": "30 4 * * *",
         "summarize": "30 4 * * *",
         "report": "0 9 * * 1",
     }

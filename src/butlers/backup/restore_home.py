@@ -30,12 +30,17 @@ from butlers.db import dump
 from butlers.db.embedded.directories import location
 from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.db.migrate import WAY_OUT, retired_revisions
+from butlers.db.postgres import Access, Database
 from butlers.db.primary_connector import connected
+from butlers.embedding import get_embedding_engine
 from butlers.errors import Conflict, IntegrityViolation, InvalidInput, SettingsError
 from butlers.host import registry
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
 from butlers.host.home_tokens import renew_private_tokens
+from butlers.memory.flows.check import StoreCheck
+from butlers.memory.handle import Memory
+from butlers.memory.module import MemoryModule
 from butlers.sessions import spool
 from butlers.settings.files import load_butler
 from butlers.settings.sections import ButlerSettings, DatabaseSection
@@ -66,7 +71,8 @@ async def verify(
                 home = Home(Path(scratch) / "home")
                 home.root.mkdir(0o711)
                 try:
-                    await _fill(archive, home, tell, only_here=True)
+                    for line in await _fill(archive, home, tell, only_here=True):
+                        tell(line)
                 finally:
                     await asyncio.to_thread(_remove_cluster, home)
         return archive.manifest
@@ -74,6 +80,7 @@ async def verify(
 
 async def restore(file: Path, home: Home, tell: Tell = print, passphrase: str = "") -> RestoredHome:
     """Restore a backup into an empty home and check the number of rows; Conflict if not empty."""
+    found: list[str] = []
     with (
         await asyncio.to_thread(Archive, file, passphrase) as archive,
         _alone_in(home) as building,
@@ -82,7 +89,7 @@ async def restore(file: Path, home: Home, tell: Tell = print, passphrase: str = 
             await asyncio.to_thread(_clear, building)
             _must_be_empty(home)
             await _prove(archive)
-            await _fill(archive, building, tell)
+            found = await _fill(archive, building, tell)
             for butler in archive.manifest.hooks:  # their old tokens are in no backup
                 with suppress(SettingsError):
                     tenant = _settings(building, butler).butler.tenant
@@ -95,7 +102,7 @@ async def restore(file: Path, home: Home, tell: Tell = print, passphrase: str = 
                 f"an interrupted restore of another backup into {home.root} is complete now; "
                 "restore this backup into another home with --home DIR"
             )
-        return RestoredHome(archive.manifest, tuple(_notes(archive.manifest, home)))
+        return RestoredHome(archive.manifest, (*_notes(archive.manifest, home), *found))
 
 
 async def _prove(archive: Archive) -> None:
@@ -128,9 +135,13 @@ def _check_revisions(archive: Archive) -> None:
         ) from None
 
 
-async def _fill(archive: Archive, home: Home, tell: Tell, *, only_here: bool = False) -> None:
-    """Write the files and load the databases; `only_here`: none on an external server."""
+async def _fill(archive: Archive, home: Home, tell: Tell, *, only_here: bool = False) -> list[str]:
+    """Write the files and load the databases; `only_here`: none on an external server.
+
+    Return what is wrong in the databases, which was so when the backup was made.
+    """
     await asyncio.to_thread(_lay_down_files, archive, home)
+    found = list[str]()
     server = DatabaseServer(home)
     try:
         if ROLES in archive.manifest.members:
@@ -140,9 +151,12 @@ async def _fill(archive: Archive, home: Home, tell: Tell, *, only_here: bool = F
             tell(f"{butler}: {stored.rows:,} rows")
             here = only_here or not stored.is_external
             section = DatabaseSection() if here else _settings(home, butler).database
-            await _load(archive, butler, stored, server, section)
+            access = await _load(archive, butler, stored, server, section)
+            if MemoryModule.migrations and MemoryModule.migrations.head in stored.revisions:
+                found += [f"{butler}: {line}" for line in await _check(butler, access)]
     finally:
         await server.release()
+    return found
 
 
 async def _load(
@@ -151,7 +165,7 @@ async def _load(
     stored: StoredDatabase,
     server: DatabaseServer,
     section: DatabaseSection,
-) -> None:
+) -> Access:
     access = await server.provide(butler, section)
     if await dump.counts(access.owner_dsn):
         raise Conflict(
@@ -169,6 +183,17 @@ async def _load(
             )
     async with connected(access.owner_dsn) as connection:
         await connection.execute("analyze")
+    return access
+
+
+async def _check(butler: str, access: Access) -> list[str]:
+    """Return what does not agree in a database that was loaded."""
+    database = await Database.open(access, pool_max=1)
+    try:
+        memory = Memory(database, get_embedding_engine, butler)
+        return (await StoreCheck(memory, access.owner_dsn).run()).lines
+    finally:
+        await database.close()
 
 
 def _lay_down_files(archive: Archive, home: Home) -> None:

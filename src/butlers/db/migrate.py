@@ -17,8 +17,10 @@ WAY_OUT = (
 
 async def migrate(
     dsn: str, branches: Sequence[Branch], targets: Sequence[str] | None = None
-) -> None:
+) -> bool:
     """Migrate one database to the newest revision of the target branches, in one transaction.
+
+    Return whether it had an older one.
 
     `branches` are all that are known, disabled modules included; `targets` (default: the head of
     each) says which are applied. Unavailable, and no change, where that fails or the database is
@@ -27,13 +29,14 @@ async def migrate(
     wanted = targets if targets is not None else [f"{b.label}@head" for b in branches]
     current = await current_revisions(dsn)
     if newest(branches, wanted) <= set(current):
-        return
+        return False
     if too_old := retired_revisions(branches, current):
         raise Unavailable(f"the database is at revision {', '.join(too_old)}: {WAY_OUT}")
     # Most starts find nothing to do, and Alembic takes longer to import than all else together.
     from butlers.db.upgrade import upgrade  # noqa: PLC0415
 
     await asyncio.to_thread(upgrade, dsn, branches, wanted)
+    return bool(current)
 
 
 async def current_revisions(dsn: str) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from butlers.jobs import runs
 from butlers.jobs.clock_watch import DOUBTED, ClockWatch
 from butlers.jobs.policy import RunOutcome
 from butlers.jobs.runs import Run
+from butlers.memory.flows.check import SOME, StoreCheck
 from butlers.memory.flows.inbox import count_waiting, in_words
 from butlers.memory.flows.lifecycle import for_every_tenant
 from butlers.memory.flows.lifecycle.episode_retention import backlog, count_unread, crowded
@@ -40,6 +41,7 @@ from butlers.settings.sections import MODULE_JOBS, ButlerSettings
 _LITTLE_BYTES = 2**30
 _LONGEST_SOCKET_PATH = 99
 _NAME_A_MODEL = "configure a language model in [runtime]"
+_SHOWN = 5
 _LOOK_SECONDS = 1.0
 """How far a replica may be behind and be read from."""
 
@@ -150,7 +152,7 @@ async def _upkeep(settings: ButlerSettings, access: Access) -> list[Finding]:
     database = await Database.open(access, pool_max=1, replicas=replicas)
     checks = [_clock, _replicas, _jobs]
     if settings.is_enabled("memory"):
-        checks += [_unread, _review]
+        checks += [_unread, _review, _stored]
     try:
         return [finding for check in checks async for finding in check(settings, database)]
     finally:
@@ -215,6 +217,16 @@ async def _review(settings: ButlerSettings, database: Database) -> AsyncIterator
         )
     else:
         yield ok(check, "nothing to review")
+
+
+async def _stored(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
+    """Check some of what is stored against its audit log."""
+    report = await StoreCheck(_memory(settings, database), limit=SOME).run()
+    check = f"store of {settings.butler.name}"
+    if not report.faulty:
+        yield ok(check, f"{report.checked:,} rows agree; `butlers check` reads all")
+    for one in report.findings[:_SHOWN]:
+        yield problem(check, one.message, one.remedy)
 
 
 async def _unread(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:

@@ -24,6 +24,7 @@ from butlers.jobs.schedule import Schedule
 from butlers.jobs.spending import BudgetAccount, Spending, limits_of, model_of
 from butlers.kernel.secrets import masked
 from butlers.kernel.throttle import ConcurrencyLimiter
+from butlers.memory.flows.check import SOME, StoreCheck
 from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
 from butlers.module import ButlerEnvironment, Health, Module
@@ -185,6 +186,25 @@ class Butler:
             await self.stop()
             for module in self.modules:
                 module.check_started()
+        await self._check_upgraded()
+
+    async def _check_upgraded(self) -> None:
+        """Check some of what a migration left; what is wrong is logged and prevents nothing."""
+        if self.name not in self._server.upgraded or not self.settings.is_enabled("memory"):
+            return
+        self._server.upgraded.discard(self.name)
+        try:
+            report = await self.check(limit=SOME)
+        except ButlersError as error:
+            log.warning("the upgraded database was not checked", reason=str(error))
+            return
+        for line in report.lines:
+            log.warning("after the upgrade", butler=self.name, found=line)
+
+    async def check(self, **scope: Any) -> StoreCheck:
+        """Check what its memory holds; `scope` says how much, see `StoreCheck`."""
+        assert self._access is not None, f"butler {self.name} has not started"
+        return await StoreCheck(self.memory, self._access.owner_dsn, **scope).run()
 
     @property
     def failures(self) -> dict[str, str]:

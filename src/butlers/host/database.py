@@ -51,6 +51,8 @@ class DatabaseServer:
         self._starting = asyncio.Lock()
         self._holding = False
         self._quotas: dict[str, ConnectionQuota] = {}
+        self.upgraded: set[str] = set()
+        """Butlers whose database this process has migrated from an older revision."""
 
     @cached_property
     def _settings(self) -> HomeDatabaseSection:
@@ -65,7 +67,8 @@ class DatabaseServer:
             await self.hold()
             await copy_template(dsn, database, branches, targets, is_one_of_many=many)
         access = await self.provide(butler, settings)
-        await migrate(access.owner_dsn, branches, targets)
+        if await migrate(access.owner_dsn, branches, targets):
+            self.upgraded.add(butler)
         if settings.url:
             maintenance = maintenance_url(settings.url)
             await extension().after_migration(maintenance, access.owner_dsn, database)

@@ -177,13 +177,7 @@ class SpoolWorker:
         return True
 
     async def _store(self, arrival: Arrival) -> None:
-        memory = self._memory(arrival.butler)
-        of_hooks = self._caller(arrival.butler)
-        caller = replace(
-            of_hooks,
-            project=Project.of(arrival.told.get("project")),
-            low_trust=of_hooks.low_trust or bool(arrival.told.get("low_trust")),
-        )
+        memory, caller = self._memory(arrival.butler), self._caller_of(arrival)
         transcript = arrival.transcript
         if not arrival.told:
             raise _Unstorable("its entry is damaged")
@@ -225,6 +219,15 @@ class SpoolWorker:
             outcome=SessionOutcome.OK,
         )
         await forgiven("record of a session", noted, otherwise=None, seconds=_NOTING_SECONDS)
+
+    def _caller_of(self, arrival: Arrival) -> Caller:
+        """Return on whose behalf a session is stored: the hooks' caller, in its project."""
+        of_hooks = self._caller(arrival.butler)
+        return replace(
+            of_hooks,
+            project=Project.of(arrival.told.get("project")),
+            low_trust=of_hooks.low_trust or bool(arrival.told.get("low_trust")),
+        )
 
     async def _leave_no_record(self, arrival: Arrival, caller: Caller) -> None:
         """Erase what log and ledger have of a session of which nothing may be stored."""

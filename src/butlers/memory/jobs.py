@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from butlers.llm import LanguageModel
+from butlers.memory.flows.check import NIGHTLY, StoreCheck
 from butlers.memory.flows.consolidation.run import consolidate_all
 from butlers.memory.flows.lifecycle import TenantReports, for_every_tenant
 from butlers.memory.flows.lifecycle.decay_sweep import run_decay_sweep
@@ -32,9 +33,9 @@ _NO_CHANGE = {
 def memory_jobs(
     memory: Callable[[], Memory], model: LanguageModel | None, schedule: MemoryScheduleConfig
 ) -> list[Job]:
-    """Return consolidation, decay sweep and episode cleanup, at their scheduled times.
+    """Return consolidation, decay sweep, episode cleanup and check, at their scheduled times.
 
-    Each first extends the expiry of unread episodes: one of them runs often enough.
+    Each of the first three extends the expiry of unread episodes: one of them runs often enough.
     """
 
     async def consolidate() -> dict[str, Any]:
@@ -46,10 +47,16 @@ def memory_jobs(
     async def episode_cleanup() -> dict[str, Any]:
         return await _clean_up(memory(), "schedule:episode_cleanup")
 
+    async def check_store() -> dict[str, Any]:
+        report = await StoreCheck(memory(), limit=NIGHTLY).run()
+        lines = report.lines[:_MOST_LISTED]
+        return {"checked": report.checked, **({"errors": lines} if lines else {})}
+
     return [
         Job("consolidate", schedule.consolidate, consolidate),
         Job("decay_sweep", schedule.decay_sweep, decay_sweep),
         Job("episode_cleanup", schedule.episode_cleanup, episode_cleanup),
+        Job("check_store", schedule.check_store, check_store),
     ]
 
 

@@ -242,6 +242,7 @@ class EventType(StrEnum):
     PROJECT_MOVED = "project_moved"
     CONFLICT_FOUND = "conflict_found"
     CONFLICT_SETTLED = "conflict_settled"
+    CONFLICT_REOPENED = "conflict_reopened"
     MEMORY_PREDICATE_TOLD = "memory_predicate_told"
 
     subject: EventSubject | None

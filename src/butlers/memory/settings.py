@@ -205,6 +205,7 @@ class MemoryScheduleConfig(SettingsSection):
     consolidate: Cron = Field("0 */6 * * *", description="When episodes are consolidated.")
     decay_sweep: Cron = Field("0 3 * * *", description="When memories fade and expire.")
     episode_cleanup: Cron = Field("0 4 * * *", description="When expired episodes go to the bin.")
+    check_store: Cron = Field("30 4 * * *", description="When some of the store is checked.")
 
 
 class MemoryModuleConfig(ModuleSection):

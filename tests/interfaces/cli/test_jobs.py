@@ -72,7 +72,7 @@ def test_without_a_daemon_jobs_are_listed_run_and_remembered(home: Home) -> None
     assert listed[0].split("  ")[0] == "job"
     assert all(title in listed[0] for title in ("cron", "next run", "last run", "outcome"))
     assert [line.split()[0] for line in listed[1:]] == [
-        "consolidate", "decay_sweep", "episode_cleanup",
+        "consolidate", "decay_sweep", "episode_cleanup", "check_store",
     ]  # fmt: skip
     assert all("never" in line for line in listed[1:])
     assert "decay_sweep: ok in" in jobs(home, "run", "decay_sweep")
@@ -92,7 +92,9 @@ def test_the_daemon_keeps_the_schedule_of_each_butler(home: Home, daemon: Daemon
 
     until(lambda: ran() >= 2)
     planned = {job["name"]: job for job in json.loads(jobs(home, "-b", "kitchen", "--json"))}
-    assert list(planned) == ["consolidate", "decay_sweep", "episode_cleanup", "greet"]
+    assert list(planned) == [
+        "consolidate", "decay_sweep", "episode_cleanup", "check_store", "greet",
+    ]  # fmt: skip
     assert planned["decay_sweep"]["last"]["worker"].endswith(f":{daemon.process.pid}")
     assert (planned["episode_cleanup"]["cron"], planned["episode_cleanup"]["next_at"]) == ("", None)
     assert planned["greet"]["cron"] == "0 9 * * 1"
@@ -176,5 +178,6 @@ def test_without_a_runtime_a_prompt_is_skipped(home: Home, daemon: Daemon) -> No
 def test_a_job_that_does_not_exist_is_refused_in_one_line(home: Home) -> None:
     told = jobs(home, "run", "fly", code=1)
     assert told.splitlines() == [
-        "butlers: there is no job 'fly'; there are: consolidate, decay_sweep, episode_cleanup"
+        "butlers: there is no job 'fly'; "
+        "there are: consolidate, decay_sweep, episode_cleanup, check_store"
     ]

@@ -12,6 +12,7 @@ from butlers.errors import ButlersError
 from butlers.extension import extension
 from butlers.interfaces.cli import (
     backup,
+    check,
     connect,
     database,
     homes,
@@ -51,6 +52,7 @@ app.command("ask", epilog=example('butlers ask general "What is due today?"'))(s
 app.command("connect", epilog=example("butlers connect claude-code --print"))(connect.connect)
 app.command("disconnect", epilog=example("butlers disconnect claude-code"))(connect.disconnect)
 app.command("doctor", epilog=example("butlers doctor"))(status.doctor)
+app.command("check", epilog=example("butlers check general --deep"))(check.check)
 app.command("pause", epilog=example("butlers pause --project . --for 2h"))(pause.pause)
 app.command("resume", epilog=example("butlers resume"))(pause.resume)
 app.command("cost", epilog=example("butlers cost --days 7"))(jobs.cost)

@@ -166,9 +166,9 @@ STRETCH = 10_000
 
 
 async def verify_events(
-    memory: Memory, lineage: Lineage, since_head: str | None = None
+    memory: Memory, lineage: Lineage, since_head: str | None = None, newest: int | None = None
 ) -> dict[str, Any]:
-    """Verify a tenant's event chain and return its head and the first faults.
+    """Verify a tenant's event chain, or its newest events, and return its head and first faults.
 
     With a head noted before, also whether everything up to it is still there.
     """
@@ -179,7 +179,7 @@ async def verify_events(
         # A stretch at a time, so that no statement of a long chain runs out of time.
         parts: list[Row] = [
             await events.verify_chain(tx, after=after, limit=STRETCH, most=MOST_FAULTS)
-            for after in range(0, last, STRETCH)
+            for after in range(max(0, last - newest) if newest else 0, last, STRETCH)
         ]
         added = await events.find_unchained(tx, most=MOST_FAULTS)
     if since_head and known is None:

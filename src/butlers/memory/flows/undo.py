@@ -55,7 +55,10 @@ async def undo_source(memory: Memory, source: UndoSource, lineage: Lineage) -> U
         await _unconfirm(work, plan)
         for row in await undo.unlink(work.tx, ids=plan.ids, **source.values()):
             await work.record(link_event(EventType.LINK_REMOVED, row))
-        await undo.reopen_conflicts(work.tx, **source.values())
+        for row in await undo.reopen_conflicts(work.tx, **source.values()):
+            payload = {"from": row["was"], "to": "open", "kind": row["kind"]}
+            payload |= {side: str(row[side]) for side in ("newer_id", "older_id")}
+            await work.record_undo(EventType.CONFLICT_REOPENED, row["id"], payload)
         await undo.delete_predicate_rules(work.tx, **source.values())
         undone, left = await undo_entities(work, plan.entities, plan.ids)
         for row in plan.proposals:
@@ -125,13 +128,16 @@ async def _unconfirm(work: UndoContext, plan: UndoPlan) -> None:
         known = {"id": memory_id, "now": work.now, "threshold": threshold, "confirmed_at": at}
         known["revoked"] = sure.revoked
         if rows[0]["kind"] == MemoryType.FACT:
-            kind = EventType.FACT_UNCONFIRMED
-            await undo.unconfirm_fact(work.tx, confidence=sure.confidence, **known)
+            row = await undo.unconfirm_fact(work.tx, confidence=sure.confidence, **known)
         else:
-            kind = EventType.RULE_UNCONFIRMED
-            await undo.unconfirm_rule(work.tx, **known)
+            row = await undo.unconfirm_rule(work.tx, **known)
+        kind = rows[0]["kind"]
         payload = {"last_confirmed_at": at and at.isoformat(), "confirmations": gone}
-        await work.record_undo(kind, memory_id, payload)
+        await work.record_undo(EventType(f"{kind}_unconfirmed"), memory_id, payload)
+        if row is not None and (row["was"], row["state"]) == ("active", "fading"):
+            payload = {"from": "active", "to": "fading"}
+            payload["effective_confidence"] = row["effective_confidence"]
+            await work.record_undo(EventType(f"{kind}_fading"), memory_id, payload)
 
 
 async def _unmark(work: UndoContext, plan: UndoPlan, vectors: dict[UUID, Embedding]) -> None:

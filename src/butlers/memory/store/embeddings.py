@@ -142,3 +142,11 @@ async def drop_vectors(tx: Transaction, version_id: UUID) -> None:
 async def count_vectors(tx: Transaction, version_id: UUID) -> Counts:
     """Count the memories of the tenant, and those with a vector of a version."""
     return Counts(**await _count(tx, version_id=version_id))
+
+
+_SAMPLE = {kind: Rows(_SQL[f"sample_{kind}s"]) for kind in MemoryType}
+
+
+async def sample_vectors(tx: Transaction, kind: MemoryType, word: str, limit: int) -> list[Row]:
+    """Load some memories, chosen by a word, with the text and the vector that they have."""
+    return await _SAMPLE[kind](tx, word=word, limit=limit)

@@ -141,3 +141,13 @@ from (
     + (select count(*) from facts where {facts_lacking})
     + (select count(*) from rules where {rules_lacking}) as lacking
 ) counted
+
+-- sample_{kind}s --
+-- Some memories with the text and the vector that they have, chosen by a word.
+select {kind}s.id, {{kind}_text} as text, {kind}s.embedding::real[] as vector
+from {kind}s
+join embedding_versions v
+  on v.tenant_id = :tenant_id and v.id = {kind}s.embedding_version_id and v.state = 'current'
+where {kind}s.tenant_id = :tenant_id
+order by hashtextextended({kind}s.id::text || :word::text, 0), {kind}s.id
+limit :limit

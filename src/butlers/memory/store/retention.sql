@@ -158,7 +158,8 @@ with expiring as (
     and not exists (
       select from memory_events told
       where told.tenant_id = :tenant_id and told.memory_id = episodes.id
-        and told.event_type = 'episode_forgotten' and told.created_at = episodes.expires_at
+        and told.event_type = 'episode_forgotten'
+        and (told.payload #>> '{expires_at,to}')::timestamptz = episodes.expires_at
     )
   order by id
   limit :limit

@@ -25,8 +25,8 @@ event_type in ('fact_confirmed', 'rule_confirmed', 'rule_marked_helpful')
   and jsonb_exists(payload, 'last_confirmed_at')
 
 -- {unless_revoked} --
--- The person who accepted a memory, unless that is undone.
-case when accepted_by = any(:revoked::text[]) then null else accepted_by end
+-- The person who had accepted a memory, unless that is undone.
+case when was.accepted_by = any(:revoked::text[]) then null else was.accepted_by end
 
 -- {stored} --
 -- What a source stored, its copies, and what was drawn from that, except by links that it drew or
@@ -112,27 +112,44 @@ where c.tenant_id = :tenant_id and c.memory_id = :id
 order by c.sequence
 
 -- unconfirm_fact --
--- Set the confidence that a fact had before; it fades if too little is left.
+-- Set the confidence that a fact had before; a current one fades if too little is left.
 update facts
-set last_confirmed_at = :confirmed_at, confidence = coalesce(:confidence, confidence),
+set last_confirmed_at = :confirmed_at, confidence = left_over.confidence,
   accepted_by = {unless_revoked},
   metadata = case
-    when effective_confidence(
-      coalesce(:confidence, confidence), decay_rate, :confirmed_at, :now
-    ) < :threshold then metadata || '{"status": "fading"}' else metadata
+    when was.validity = 'active' and left_over.effective_confidence < :threshold
+      then was.metadata || '{"status": "fading"}' else was.metadata
   end
-where tenant_id = :tenant_id and id = :id and validity = 'active'
+from facts was
+cross join lateral (
+  select coalesce(:confidence, was.confidence) as confidence,
+    effective_confidence(
+      coalesce(:confidence, was.confidence), was.decay_rate, :confirmed_at, :now
+    ) as effective_confidence
+) left_over
+where facts.tenant_id = :tenant_id and facts.id = :id
+  and was.tenant_id = :tenant_id and was.id = facts.id
+returning fact_state(was.validity, was.metadata) as was,
+  fact_state(facts.validity, facts.metadata) as state, left_over.effective_confidence
 
 -- unconfirm_rule --
 -- Set when a rule was confirmed before; it fades if too little confidence is left.
 update rules
 set last_confirmed_at = :confirmed_at, accepted_by = {unless_revoked},
   metadata = case
-    when effective_confidence(
-      confidence, decay_rate, :confirmed_at, :now, confidence_floor
-    ) < :threshold then metadata || '{"status": "fading"}' else metadata
+    when left_over.effective_confidence < :threshold
+      then was.metadata || '{"status": "fading"}' else was.metadata
   end
-where tenant_id = :tenant_id and id = :id
+from rules was
+cross join lateral (
+  select effective_confidence(
+    was.confidence, was.decay_rate, :confirmed_at, :now, was.confidence_floor
+  ) as effective_confidence
+) left_over
+where rules.tenant_id = :tenant_id and rules.id = :id
+  and was.tenant_id = :tenant_id and was.id = rules.id
+returning rule_state(was.metadata) as was, rule_state(rules.metadata) as state,
+  left_over.effective_confidence
 
 -- find_marks --
 -- Find the marks of the source on rules of others.
@@ -254,9 +271,12 @@ order by sequence desc
 -- Reopen the conflicts that the source settled.
 update memory_conflicts c
 set settled_as = null, settled_at = null, settled_by = null
+from memory_conflicts was
 where c.tenant_id = :tenant_id and c.settled_as is not null and c.id in (
   select memory_id from memory_events where {events_of_source} and event_type = 'conflict_settled'
 )
+  and was.tenant_id = :tenant_id and was.id = c.id
+returning c.id, c.kind, c.newer_id, c.older_id, was.settled_as as was
 
 -- delete_predicate_rules --
 -- Delete what the source stated of predicates, or settling showed.

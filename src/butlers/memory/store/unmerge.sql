@@ -42,12 +42,14 @@ returning facts.id, fact_state(facts.validity, facts.metadata) as state, facts.v
 -- reopen --
 -- Remove the beginning that the merge gave facts, unless another fact overlaps.
 update facts set valid_from = null
-where facts.tenant_id = :tenant_id and facts.id = any(array(
+from facts was
+where was.tenant_id = :tenant_id and was.id = facts.id and facts.tenant_id = :tenant_id and facts.id = any(array(
   select f.id
   from unnest(:winners::uuid[], :sinces::timestamptz[]) as pair (winner, since)
   join facts f on f.tenant_id = :tenant_id and f.id = pair.winner and f.valid_from = pair.since
   where not exists ({others_of_key} && tstzrange(null, f.valid_to))
 ))
+returning facts.id, was.valid_from, facts.valid_to
 
 -- split_links --
 -- Delete the links that the merge created.
