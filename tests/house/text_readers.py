@@ -156,9 +156,10 @@ def readers() -> dict[str, Read]:
     """Return each function that reads texts of a caller and touches nothing else."""
     found: dict[str, Read] = {}
     for module in modules():
-        if module.__name__.startswith(_READING) or module.__name__ in _YET_READING:
-            if module.__name__ in _YET_READING or not _imports(module.__name__) & _TOUCHES:
-                found |= dict(_readers_of(module))
+        name = module.__name__
+        is_plain = name.startswith(_READING) and not _imports(name) & _TOUCHES
+        if is_plain or name in _YET_READING:
+            found |= dict(_readers_of(module))
     return found
 
 

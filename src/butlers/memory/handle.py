@@ -24,6 +24,7 @@ from butlers.memory.store.embeddings import ModelVersion, model_of
 from butlers.memory.store.events import Transition
 from butlers.memory.store.search import TenantProfile
 from butlers.memory.uses import Uses
+from butlers.worker_process import read_apart
 
 _COUNTS, _COUNTS_LIVE_MS = 256, 30_000
 _WRITES_LIVE_MS = 600_000
@@ -35,16 +36,23 @@ _WORD_VECTORS, _WORD_VECTORS_LIVE_MS = 2_048, 24 * 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """A vector and the registered version of the model that made it."""
+    """A text's vector, the registered version of the model that made it, and its words."""
 
     vector: list[float]
     version_id: UUID
+    text: str
+    words: str
 
     def columns(self, text: str) -> dict[str, Any]:
-        """Return the columns by which a text is searched: its vector and its words."""
-        words = prepared(preprocess_text(text))
+        """Return the columns by which a text, mostly this one, is searched: vector and words."""
+        words = self.words if text == self.text else searchable([text])[0]
         version = {"embedding_version_id": self.version_id}
         return {"embedding": self.vector, **version, "searchable": words}
+
+
+def searchable(texts: Sequence[str]) -> list[str]:
+    """Spell the words of texts for the index."""
+    return [prepared(preprocess_text(text)) for text in texts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,11 @@ class QueryVectors:
 
     vectors: list[list[float]]
     version_id: UUID
+
+
+def _spelt(text: str) -> int:
+    """Return how much of a text takes long to spell: ASCII stays as it is."""
+    return len(text) // 50 if text.isascii() else len(text)
 
 
 def installed_embedder(version: ModelVersion) -> Embedder | None:
@@ -160,7 +173,9 @@ class Memory:
         version, engine = self._in_use(versions)
         vectors = await self.vectors(engine, texts)
         version_id = version.id if version else await self._register(engine, lineage)
-        return [Embedding(vector, version_id) for vector in vectors]
+        words = await read_apart(sum(map(_spelt, texts)), searchable, list(texts))
+        made = zip(vectors, texts, words, strict=True)
+        return [Embedding(vector, version_id, text, of) for vector, text, of in made]
 
     async def embed_question(
         self, texts: Sequence[str], standing: TenantProfile

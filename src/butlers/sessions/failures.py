@@ -19,7 +19,8 @@ _COMMAND, _ERROR, _FIX, _TEXT = 300, 300, 400, 900
 _PREFIX = re.compile(
     r"^(?:(?:cd|pushd|export|source|set|unset|eval|\.)\s[^&;|]*(?:&&|;|$)\s*|\w+=\S*\s+"
     r"|(?:sudo|time|env|nice|exec|command|then|do|npx|bunx|uvx)\s+|timeout\s+(?:-\S+\s+)*\S+\s+"
-    r"|(?:uv|poetry|pipenv|bundle|hatch|pdm|rye) (?:run|exec)\s+|[^\s(]*python[\d.]*\s+-m\s+|\(\s*)+"
+    r"|(?:uv|poetry|pipenv|bundle|hatch|pdm|rye) (?:run|exec)\s+"
+    r"|[^\s(]*python[\d.]*\s+-m\s+|\(\s*)+"
 )
 # Looking around fails often, and says nothing.
 _LOOKS = re.compile(

@@ -1,14 +1,14 @@
 """Store what a session leaves, part by part: an episode each, its pieces, and what was stated."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
-from butlers.errors import InvalidInput
+from butlers.errors import ButlersError
+from butlers.memory.flows.checks import checked_each
 from butlers.memory.flows.decisions import mark_past, settles
 from butlers.memory.flows.entity_linking import hold_all
 from butlers.memory.flows.links import derive_in, link_in
@@ -25,7 +25,7 @@ from butlers.memory.model import (
     NewRule,
     Relation,
 )
-from butlers.memory.policy.inputs import MAX_PREDICATE, checked_new
+from butlers.memory.policy.inputs import MAX_PREDICATE
 from butlers.memory.policy.statement_keys import statement_key
 from butlers.memory.policy.suspicion import DEMAND
 from butlers.memory.records import INPUT
@@ -81,9 +81,9 @@ async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | N
     earlier ones past. Locks the session, the butler's candidates and the scope's decisions. Events
     have the session's key as their request id.
     """
-    episode = _checked_episode(memory, replace(new.episode, place=new.place))
-    candidates = list(_storable(memory, new))
-    pieces = _checked_pieces(memory, new.pieces, new.place, episode.doubt)
+    [episode] = await _checked_episodes(memory, [replace(new.episode, place=new.place)])
+    candidates = await _storable(memory, new)
+    pieces = await _checked_pieces(memory, new.pieces, new.place, episode.doubt)
     texts = [one.searchable_text for one in (episode, *pieces, *candidates)]
     vector, *vectors = await memory.embed(texts, lineage)
     lineage = replace(lineage, request_id=session_key(new.session))
@@ -109,7 +109,7 @@ async def store_pieces(
     memory: Memory, session: str, part: Part, pieces: Sequence[NewEpisode], lineage: Lineage
 ) -> None:
     """Store pieces of a part that was stored before; those that are known are left as they are."""
-    checked = _checked_pieces(memory, pieces, part.place, "")
+    checked = await _checked_pieces(memory, pieces, part.place, "")
     vectors = await memory.embed([piece.searchable_text for piece in checked], lineage)
     async with memory.begin(replace(lineage, request_id=session_key(session))) as work:
         await work.tx.lock_names("session", session)
@@ -126,33 +126,36 @@ async def _last_part(tx: Transaction, session: str) -> Part | None:
     return Part(**row) if row else None
 
 
-def _checked_episode(memory: Memory, new: NewEpisode) -> NewEpisode:
-    """Check an episode of a session, in which people may tell their agent what to do."""
-    episode = checked_new(new, memory.settings)
-    return replace(episode, doubt="") if episode.doubt == DEMAND else episode
+async def _checked_episodes(memory: Memory, new: Sequence[NewEpisode]) -> list[NewEpisode]:
+    """Check episodes of a session, in which people may tell their agent what to do."""
+    checked = list[NewEpisode]()
+    for episode in await checked_each(memory, new):
+        if isinstance(episode, ButlersError):
+            raise episode
+        checked.append(replace(episode, doubt="") if episode.doubt == DEMAND else episode)
+    return checked
 
 
-def _checked_pieces(
+async def _checked_pieces(
     memory: Memory, pieces: Sequence[NewEpisode], part: int, doubt: str
 ) -> list[NewEpisode]:
     """Check the pieces of a part and give them places; what makes it suspicious makes them so."""
     first = (part + 1) * (MAX_PIECES + 1)
     placed = [replace(one, place=first + n) for n, one in enumerate(pieces[:MAX_PIECES])]
-    checked = [_checked_episode(memory, one) for one in placed]
+    checked = await _checked_episodes(memory, placed)
     return [replace(one, doubt=one.doubt or doubt) for one in checked]
 
 
-def _storable(memory: Memory, new: NewPart) -> Iterator[Candidate]:
+async def _storable(memory: Memory, new: NewPart) -> list[Candidate]:
     """Check the candidates; leave out those too long for a fact, which the episode holds."""
     circumstances = {key: getattr(new.episode, key) for key in ("session_id", "said_at")}
     circumstances |= {"place": new.place, "source_butler": memory.butler}
+    placed = list[Candidate]()
     for candidate in new.candidates:
         fields = circumstances.keys() & INPUT[type(candidate)]
-        known = {name: circumstances[name] for name in fields}
-        with suppress(InvalidInput):
-            checked = checked_new(replace(candidate, **known), memory.settings)
-            assert isinstance(checked, NewFact | NewRule), "a candidate stays what it is"
-            yield checked
+        placed.append(replace(candidate, **{name: circumstances[name] for name in fields}))
+    checked = await checked_each(memory, placed)
+    return [one for one in checked if isinstance(one, NewFact | NewRule)]
 
 
 async def _store_episode(
