@@ -29,8 +29,8 @@ MOST_OPEN = 256
 """How many requests of one caller may run at once, streams of agents included."""
 PER_MINUTE = 6_000
 """How many requests a caller may send in a minute, even all at once."""
-SECONDS_PER_MINUTE = 60.0
-"""How long a token's requests may keep a processor busy in a minute, even all at once."""
+SECONDS_PER_MINUTE = 90.0
+"""Processor time that a token's requests may take in a minute, even all at once."""
 READY = "/ready"
 _BEARER = "bearer "
 
@@ -38,9 +38,15 @@ _BEARER = "bearer "
 class RequestLimiter:
     """Refuses expired tokens, and limits requests by token, or by address without one."""
 
-    def __init__(self, app: ASGIApp, tokens: TokenStore, per_minute: int = PER_MINUTE) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        tokens: TokenStore,
+        per_minute: int = PER_MINUTE,
+        seconds_per_minute: float = SECONDS_PER_MINUTE,
+    ) -> None:
         self._app, self._tokens = app, tokens
-        self._rates, self._times = RateLimiter(per_minute), RateLimiter(SECONDS_PER_MINUTE)
+        self._rates, self._times = RateLimiter(per_minute), RateLimiter(seconds_per_minute)
         self._open: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -99,8 +105,8 @@ def _refusal(expired: str, wait: float, busy: float) -> Response:
 
 _REFUSALS = {
     "rate": "too many requests; try again in a moment",
-    "time": f"your requests kept a processor busy for more than {SECONDS_PER_MINUTE:g} seconds of "
-    "a minute; send fewer at once, or shorter texts",
+    "time": "your requests took all the processor time that a token has in a minute; wait, then "
+    "send fewer at once, or shorter texts",
     "running": f"{MOST_OPEN} of your requests are running; wait for some to end",
 }
 
