@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
@@ -21,7 +21,7 @@ LONG = 4_000
 """Characters from which on a text is read apart; shorter ones take a few milliseconds."""
 _NICE = 5
 _turns = FairQueue()
-_process: Executor | None = None
+_process: ProcessPoolExecutor | None = None
 
 T = TypeVar("T")
 
@@ -33,10 +33,9 @@ async def read_apart(length: int, work: Callable[..., T], *given: object) -> T:
     """
     if length < LONG:
         return work(*given)
-    loop = asyncio.get_running_loop()
     async with _turns.turn():
         try:
-            return await loop.run_in_executor(_process, work, *given)
+            return await asyncio.get_running_loop().run_in_executor(_process, work, *given)
         except BrokenProcessPool:  # it was killed, perhaps for its memory
             _start()
             return await asyncio.to_thread(work, *given)
@@ -51,11 +50,11 @@ def worker_process() -> Iterator[None]:
         yield
     finally:
         ended, _process = _process, None
-        if isinstance(ended, ProcessPoolExecutor):
-            running = list((ended._processes or {}).values())
+        running = list((ended and ended._processes or {}).values())
+        if ended:
             ended.shutdown(wait=False, cancel_futures=True)
-            for process in running:
-                process.kill()
+        for process in running:
+            process.kill()
 
 
 def _start() -> None:
@@ -67,11 +66,6 @@ def _begin() -> None:
     """Leave the processors to who waits for answers, and signals to the daemon; end with it."""
     os.nice(_NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(0)
+    if parent := parent_process():
+        ends = [parent.sentinel]
+        threading.Thread(target=lambda: wait(ends) and os._exit(0), daemon=True).start()
