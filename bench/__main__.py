@@ -12,6 +12,7 @@ BENCHES = {
     "fleet": "bench.fleet",
     "butlers": "bench.butlers",
     "bounds": "bench.bounds",
+    "fairness": "bench.fairness",
     "daemons": "bench.daemons",
     "sessions": "bench.sessions",
     "months": "bench.months",

@@ -76,12 +76,13 @@ class Tenant:
 
     async def store(self, number: int) -> int:
         fact = {"subject": f"person {number}", "predicate": "likes", "content": f"tea no {number}"}
-        answer = await self._http.post(f"{self._url}/facts", json=fact, headers=self._headers)
-        return answer.status_code
+        return await self.post("facts", fact)
 
     async def recall(self, number: int) -> int:
-        asked = {"topic": f"what does person {number} like?"}
-        answer = await self._http.post(f"{self._url}/recall", json=asked, headers=self._headers)
+        return await self.post("recall", {"topic": f"what does person {number} like?"})
+
+    async def post(self, path: str, body: dict[str, Any]) -> int:
+        answer = await self._http.post(f"{self._url}/{path}", json=body, headers=self._headers)
         return answer.status_code
 
     async def times(self, count: int) -> list[float]:

@@ -3,15 +3,16 @@
 import asyncio
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from butlers.embedding_files import BUNDLED_SHA256, bundled_files, fingerprint, local_files
 from butlers.errors import Unavailable
 from butlers.kernel import text as kernel_text
+from butlers.kernel.throttle import FairQueue
 
 if TYPE_CHECKING:
     from onnxruntime import SessionOptions
@@ -21,8 +22,8 @@ DIMENSIONS = 384
 MAX_TOKENS = 256
 """How much of a text the model reads."""
 
-# The runtime keeps the memory of its largest batch; beyond this size batches get no faster.
-_TOKENS_PER_BATCH = 1024
+# Larger batches get no faster, cost memory for good, and keep other tenants waiting for longer.
+_TOKENS_PER_BATCH = MAX_TOKENS
 # More than MAX_TOKENS of any real text, so that a text of megabytes is not tokenised whole.
 _MAX_CHARACTERS = 65_536
 # The same question goes to every butler of a fleet, and again for the next page.
@@ -30,9 +31,11 @@ _RECENT = 64
 
 # One worker for the process: the runtime itself uses all cores for a call.
 _worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedding")
+_turns = FairQueue()
 
 _THREADS = min(2, os.cpu_count() or 1)
 
+T = TypeVar("T")
 _Batch = dict[int, list[int]]
 """Token ids of texts of similar length, by the position of each text."""
 
@@ -97,19 +100,18 @@ class EmbeddingEngine:
 
     async def embed_async(self, text: str | None) -> list[float]:
         """Embed one text on the embedding thread; recent texts are cached."""
-        loop = asyncio.get_running_loop()
-        return list((await loop.run_in_executor(_worker, self._recent, (text,)))[0])
+        return list((await _worked(self._recent, (text,)))[0])
 
     async def embed_batch_async(self, texts: Sequence[str | None]) -> list[list[float]]:
-        """Embed texts on the embedding thread, which others may use between two batches."""
+        """Embed texts on the embedding thread, which tenants share by time between two batches."""
         if not texts:
             return []
-        loop, vectors = asyncio.get_running_loop(), dict[int, list[float]]()
+        vectors = dict[int, list[float]]()
         network = self._network
         if network is None:
-            network = await loop.run_in_executor(_worker, self._loaded)
-        for batch in await loop.run_in_executor(_worker, network.plan, tuple(texts)):
-            vectors |= await loop.run_in_executor(_worker, network.encode, batch)
+            network = await _worked(self._loaded)
+        for batch in await _worked(network.plan, tuple(texts)):
+            vectors |= await _worked(network.encode, batch)
         return [vectors[position] for position in range(len(texts))]
 
     def _loaded(self) -> "_Network":
@@ -117,6 +119,12 @@ class EmbeddingEngine:
             if self._network is None:
                 self._network = _load(self._directory)
             return self._network
+
+
+async def _worked(work: Callable[..., T], *given: object) -> T:
+    """Run something on the embedding thread when it is the tenant's turn."""
+    async with _turns.turn():
+        return await asyncio.get_running_loop().run_in_executor(_worker, work, *given)
 
 
 _engines: dict[Path | None, EmbeddingEngine] = {}

@@ -14,6 +14,11 @@ TOOL_SECONDS = Histogram("butlers_tool_seconds", "How long tool calls take.",
 
 JOB_RUNS = Counter("butlers_job_runs_total", "Runs of jobs in this process by outcome.",
                    ["butler", "job", "outcome"], registry=REGISTRY)  # fmt: skip
+PROCESSING_SECONDS = Counter("butlers_processing_seconds_total",
+                             "Time spent on the requests of tokens: operations, embedding, texts.",
+                             registry=REGISTRY)  # fmt: skip
+REFUSED = Counter("butlers_refused_requests_total", "Requests refused with 429, by limit.",
+                  ["limit"], registry=REGISTRY)  # fmt: skip
 
 
 def exposition() -> bytes:

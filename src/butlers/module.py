@@ -23,7 +23,7 @@ from butlers.errors import Forbidden, InvalidInput, Unavailable
 from butlers.ids import NewId, new_id
 from butlers.kernel.secrets import masked
 from butlers.kernel.text import one_line
-from butlers.kernel.throttle import ConcurrencyLimiter
+from butlers.kernel.throttle import ConcurrencyLimiter, metered
 from butlers.llm import LanguageModel
 from butlers.operation import Audience, Operation, OperationEffect
 
@@ -146,9 +146,9 @@ class Module(ABC):
         reads = operation.effect is OperationEffect.READS
         try:
             async with asyncio.timeout(MAX_CALL_SECONDS) as limit:
-                async with self.environment.limiter.of((caller.tenant_id, reads)):
+                async with self.environment.limiter.of(caller.tenant_id, reads):
                     context = self.operation_context(caller, request_id)
-                    return await operation.perform(context, **given)
+                    return await metered(operation.perform(context, **given))
         except TimeoutError as error:
             if not limit.expired():
                 raise

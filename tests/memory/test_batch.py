@@ -5,12 +5,13 @@ import json
 import random
 import re
 import uuid
+from dataclasses import replace
 
 import pytest
 
 from butlers.errors import ButlersError, InvalidInput, Unavailable
 from butlers.memory.flows import batch as flow
-from butlers.memory.model import Lineage
+from butlers.memory.model import Lineage, NewEpisode
 from butlers.memory.operations import OPERATIONS, OperationContext
 from butlers.memory.operations.batch import MOST
 from memory import index
@@ -172,7 +173,8 @@ async def test_texts_are_embedded_some_at_a_time_while_no_connection_is_held(mem
 
 
 async def test_others_are_served_while_a_batch_is_checked(memory, lineage):
-    refused = [InvalidInput("bad")] * 40
+    long = NewEpisode("a settled word " * 250, "general", importance=99.0)
+    refused = [replace(long, author=f"a{number}") for number in range(40)]
     turns, batch = 0, asyncio.create_task(flow.store_batch(memory, refused, lineage))
     while not batch.done():
         await asyncio.sleep(0)

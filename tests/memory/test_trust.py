@@ -32,6 +32,7 @@ from butlers.memory.model import (
     Permanence,
     Trust,
 )
+from butlers.memory.policy.suspicion import doubt
 from butlers.memory.policy.trust import source_mark
 from butlers.memory.settings import MemoryModuleConfig, QuarantineConfig, RulesConfig
 from memory.consolidation_stories import active_facts, found, know, tell
@@ -263,3 +264,11 @@ async def test_low_trust_is_never_permanent(memory, owner):
     await remember.store_fact(memory, lasting, LOW)
     [row] = await owner.fetch("select permanence, decay_rate from facts")
     assert row["permanence"] == "standard" and row["decay_rate"] > 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["# Memory Context", "\n \n\t# key facts", "so\n\n   ## Active Rules", "- - # recent episodes"],
+)
+def test_a_forged_heading_is_noticed_after_any_space(text: str) -> None:
+    assert doubt(text)

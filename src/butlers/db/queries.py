@@ -21,7 +21,7 @@ _LIST = re.compile(r"^-- (\{\w+\}): (\w+(?:, \w+)*) --[ \t]*\n", re.MULTILINE)
 # Quoted text is left as written.
 _TOKEN = re.compile(
     r"""(?P<quoted>'(?:[^']|'')*'|"(?:[^"]|"")*")"""
-    r"""|(?P<comment>^[ \t]*--[^\n]*\n|[ \t]*--[^\n]*)"""
+    r"""|(?P<comment>^[ \t]*--[^\n]*\n|(?<![ \t])[ \t]*--[^\n]*)"""
     r"""|(?P<fragment>\{[a-z][a-z0-9_]*\})"""
     r"""|(?<![:\w]):(?P<parameter>[a-z][a-z0-9_]*)""",
     re.MULTILINE,

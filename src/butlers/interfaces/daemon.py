@@ -34,6 +34,7 @@ from butlers.interfaces.http_server import (
 )
 from butlers.interfaces.mcp.local_clients import unix_socket_served
 from butlers.settings.files import HouseSettings
+from butlers.worker_process import worker_process
 
 log = structlog.get_logger(__name__)
 _MOST_FILES = 65_536
@@ -75,6 +76,7 @@ async def _serve(
 ) -> None:
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(listen(house.server.host, house.server.port))
+        stack.enter_context(worker_process())
         butlers = await stack.enter_async_context(started_butlers(home, house))
         tokens = served_tokens(home, butlers)
         await tokens.adopt()

@@ -8,7 +8,7 @@ from butlers.errors import InvalidInput
 
 _MARK = "private"
 # Between backticks the tag is only mentioned.
-_TAG = r"(?i)(?<!`)<\s*(/?)\s*private\s*>(?!`)"
+_TAG = r"(?i)(?<!`)<\s*+(/?)\s*+private\s*+>(?!`)"
 
 
 def has_private(text: str) -> bool:

@@ -13,6 +13,8 @@ CHARACTERS_PER_TOKEN = 4
 # megabyte: words too long for any language are counted in parts, at most one token more for each.
 _ENDLESS = re.compile(r"[^\W\d_]{256}|[^\w\s]{256}|\s{256}|\S{2048}")
 
+_LONGEST_WORD = 64
+"""The vocabulary has no longer one."""
 _loading = threading.Lock()
 
 
@@ -26,6 +28,8 @@ def is_usually_small(word: str) -> bool:
 
     The vocabulary lists more frequent words first; false for a word that is not in it.
     """
+    if len(word) > _LONGEST_WORD:
+        return False
     small, capital = (_tokens(f" {form}") for form in (word.lower(), word.capitalize()))
     return len(small) == 1 and (len(capital) > 1 or small < capital)
 

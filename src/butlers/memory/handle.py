@@ -25,6 +25,7 @@ from butlers.memory.store.embeddings import ModelVersion, model_of
 from butlers.memory.store.events import Transition
 from butlers.memory.store.search import TenantProfile
 from butlers.memory.uses import Uses
+from butlers.worker_process import read_apart
 
 _COUNTS, _COUNTS_LIVE_MS = 256, 30_000
 _WRITES_LIVE_MS = 600_000
@@ -36,18 +37,25 @@ _WORD_VECTORS, _WORD_VECTORS_LIVE_MS = 2_048, 24 * 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Embedding:
-    """A vector and the registered version of the model that made it."""
+    """A text's vector, the registered version of the model that made it, and its words."""
 
     vector: list[float]
     version_id: UUID
+    text: str
+    words: str
     parts: tuple[tuple[str, list[float]], ...] = ()
     """What of it less trusted memories may say, if there are any: the whole, then sentences."""
 
     def columns(self, text: str) -> dict[str, Any]:
-        """Return the columns by which a text is searched: its vector and its words."""
-        words = prepared(preprocess_text(text))
+        """Return the columns by which a text, mostly this one, is searched: vector and words."""
+        words = self.words if text == self.text else searchable([text])[0]
         version = {"embedding_version_id": self.version_id}
         return {"embedding": self.vector, **version, "searchable": words}
+
+
+def searchable(texts: Sequence[str]) -> list[str]:
+    """Spell the words of texts for the index."""
+    return [prepared(preprocess_text(text)) for text in texts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,11 @@ class QueryVectors:
 
     vectors: list[list[float]]
     version_id: UUID
+
+
+def _spelt(text: str) -> int:
+    """Return how much of a text takes long to spell: ASCII stays as it is."""
+    return len(text) // 50 if text.isascii() else len(text)
 
 
 def installed_embedder(version: ModelVersion) -> Embedder | None:
@@ -167,7 +180,11 @@ class Memory:
         made = dict(zip(every, await self.vectors(engine, every), strict=True))
         version_id = version.id if version else await self._register(engine, lineage)
         compared = {text: tuple((one, made[one]) for one in parts[text]) for text in texts}
-        return [Embedding(made[text], version_id, compared[text]) for text in texts]
+        words = await read_apart(sum(map(_spelt, texts)), searchable, list(texts))
+        return [
+            Embedding(made[text], version_id, text, of, compared[text])
+            for text, of in zip(texts, words, strict=True)
+        ]
 
     async def embed_question(
         self, texts: Sequence[str], standing: TenantProfile

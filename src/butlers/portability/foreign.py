@@ -10,10 +10,10 @@ from butlers.errors import ButlersError, InvalidInput
 from butlers.host.butler import Butler
 from butlers.memory.flows import portable
 from butlers.memory.flows.batch import store_batch
+from butlers.memory.flows.checks import checked_each
 from butlers.memory.flows.session_parts import last_part
 from butlers.memory.model import Lineage, New, NewFact
 from butlers.memory.operations import OperationContext
-from butlers.memory.policy.inputs import checked_new
 from butlers.memory.policy.trust import IMPORTED
 from butlers.portability.conversations import Conversation
 from butlers.portability.items import Source, read_items
@@ -106,13 +106,8 @@ def _describe(new: New) -> tuple[str, str]:
 
 async def _check(batch: Sequence[New], ctx: OperationContext) -> list[str]:
     """Return why each memory would not be stored; "" if it would."""
-    faults = dict.fromkeys(range(len(batch)), "")
-    for index, new in enumerate(batch):
-        try:
-            checked_new(new, ctx.memory.settings)
-        except ButlersError as error:
-            faults[index] = str(error)
-    return list(faults.values())
+    checked = await checked_each(ctx.memory, batch)
+    return [str(one) if isinstance(one, ButlersError) else "" for one in checked]
 
 
 async def _store(batch: Sequence[New], ctx: OperationContext) -> list[str]:

@@ -154,11 +154,11 @@ def _drawn(table: str, row: Mapping[str, Any], butler: str) -> Iterator[New]:
 
 
 _FRONT = re.compile(r"\A---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
-_FRONT_LINE = re.compile(r"^(title|permalink):[ \t]*[\"']?(.*?)[\"']?[ \t]*$", re.MULTILINE)
-_CONTEXT = r"(?:[ \t]+\(([^()]*)\))?[ \t]*$"
+_FRONT_LINE = re.compile(r"^(title|permalink):(.*)$", re.MULTILINE)
+_CONTEXT = r"(?:(?<![ \t])[ \t]++\(([^()]*)\))?$"
 _STATEMENT = re.compile(
-    r"^[ \t]*[-*+][ \t]+(?:\[(?![ xX/-]?\])([^\[\]()]+)\][ \t]+(\S.*?)"
-    rf"|([^\[]*?)[ \t]*\[\[([^\]]+)\]\]){_CONTEXT}"
+    r"^[ \t]*[-*+][ \t]++(?:\[(?![ xX/-]?\])([^\[\]()]+)\][ \t]++(\S.*?)"
+    rf"|([^\[]*)\[\[([^\]]+)\]\]){_CONTEXT}"
 )
 _TAG = re.compile(r"(?<!\S)#([^\s#]+)")
 
@@ -173,14 +173,15 @@ def _read_markdown(source: Source) -> Reading:
 def _markdown(file: Path, name: str, source: Source) -> Iterator[New]:
     text = documents.read_text(file)
     front = _FRONT.match(text)
-    known = dict(_FRONT_LINE.findall(front[1])) if front else {}
+    lines = _FRONT_LINE.findall(front[1]) if front else []
+    known = {name: value.strip().strip("\"'") for name, value in lines}
     if front is None or not (known.get("permalink") or source.format == "basic-memory"):
         yield from documents.memories(name, text, source.butler, {})
         return
     title, about = known.get("title") or file.stem, {"permalink": known.get("permalink") or name}
     rest = list[str]()
     for line in text[front.end() :].splitlines():
-        if found := _STATEMENT.match(line):
+        if found := _STATEMENT.match(line.rstrip(" \t")):
             yield _stated(found, title, about)
         else:
             rest.append(line)
@@ -190,7 +191,9 @@ def _markdown(file: Path, name: str, source: Source) -> Iterator[New]:
 def _stated(found: re.Match[str], title: str, about: dict[str, Any]) -> NewFact:
     """Return an observation or a relation of a note as a fact about its title."""
     category, text, relation, end, context = found.groups()
-    word, id = (category.strip(), digest(text)) if category else (relation or "relates_to", end)
+    word, id = (
+        (category.strip(), digest(text)) if category else (relation.strip() or "relates_to", end)
+    )
     content = text if category else f"{title} {word} {end}"
     more: dict[str, Any] = {"metadata": {**about, "context": context}, "origin": Origin.DOCUMENT}
     return NewFact(

@@ -13,7 +13,7 @@ RECALLED = "[recalled]"
 _RUN = 5
 _NEARLY_ALL = 0.8
 _WORD = re.compile(r"\w+")
-_SENTENCE = re.compile(r"[^\n.!?]*(?:[.!?]+(?=\s|\Z)|[.!?]|\n|\Z)")
+_SENTENCE = re.compile(r"[^\n.!?]*(?:[.!?]++|\n|\Z)")
 _FACT = re.compile(
     r"^- \[(?P<subject>.*?)\] \[.*?\]: (?P<content>.*?)(?: \(confidence: [\d.]+(?:, [^()]*)?\))?$"
 )

@@ -11,7 +11,7 @@ LEAST_OVERLAP = 0.65
 _NEAR, _LEAST_SHARED, _LONG_SENTENCE = 0.9, 4, 12
 _WORD = re.compile(r"[^\s'\"`()\[\]{},;:|=^]+")
 _INSTALLS = re.compile(r"\b(?:install|add|require|go get)\b")
-_REPLACED = re.compile(r"<\w+>|[.!]+$")
+_REPLACED = re.compile(r"<\w+>|(?<![.!])[.!]++$")
 
 
 def most_alike(

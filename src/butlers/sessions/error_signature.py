@@ -50,7 +50,7 @@ _REPLACED = [
     (re.compile(r"(?<=<id>)(?:\.\.\. [^|]*$| \([^)]*\))"), ""),
     (re.compile(r"\bpid:? \d+|\bline \d+|(?<=[a-z][-_])\d+\b(?!\.\w)"), "<n>"),
     (re.compile(r"\b(?:\d{1,3}\.){3}\d{1,3}\b"), "<ip>"),
-    (re.compile(r"(?<![\w.])[\w./-]+\.(?:\w{1,5}:\d+(?::\d+)?|o\b|pyc\b|class\b)"), "<path>"),
+    (re.compile(r"(?<![\w./-])[\w./-]+\.(?:\w{1,5}:\d+(?::\d+)?|o\b|pyc\b|class\b)"), "<path>"),
     (re.compile(r"(?<![\w.:<])~?/(?:[\w.@+-]+/)*(?=[\w.@+-])"), "<path>/"),
     (re.compile(r"[@-]?\bv?\d+(?:\.\d+)+[\w.+-]*"), "<n>"),
     (re.compile(r"(?<![\w:.-])(?<!port )(?<!code )(?<!code: )-?\d+(?:ms|s|%|kb|mb)?\b"), "<n>"),

@@ -19,7 +19,8 @@ _COMMAND, _ERROR, _FIX, _TEXT = 300, 300, 400, 900
 _PREFIX = re.compile(
     r"^(?:(?:cd|pushd|export|source|set|unset|eval|\.)\s[^&;|]*(?:&&|;|$)\s*|\w+=\S*\s+"
     r"|(?:sudo|time|env|nice|exec|command|then|do|npx|bunx|uvx)\s+|timeout\s+(?:-\S+\s+)*\S+\s+"
-    r"|(?:uv|poetry|pipenv|bundle|hatch|pdm|rye) (?:run|exec)\s+|\S*python[\d.]*\s+-m\s+|\(\s*)+"
+    r"|(?:uv|poetry|pipenv|bundle|hatch|pdm|rye) (?:run|exec)\s+"
+    r"|[^\s(]*python[\d.]*\s+-m\s+|\(\s*)+"
 )
 # Looking around fails often, and says nothing.
 _LOOKS = re.compile(
@@ -48,7 +49,7 @@ class CommandFailure:
 def program_of(command: str) -> str:
     """Return the program and subcommand that a command runs, "" if it only looks around."""
     line = _PREFIX.sub("", command.strip().partition("\n")[0]).strip()
-    line = re.split(r"\s*(?:&&|\|\||[|;]|\d?>)\s*", line, maxsplit=1)[0]
+    line = re.split(r"&&|\|\||[|;]|\d?>", line, maxsplit=1)[0].rstrip()
     try:
         words = shlex.split(line)
     except ValueError:

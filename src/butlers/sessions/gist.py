@@ -19,8 +19,8 @@ _PATTERNS = {
 _FENCED = re.compile(
     r"^[ \t]*(```|~~~)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
 )
-_ROW = re.compile(r"^[ \t]*\|(.+?)\|?[ \t]*$", re.MULTILINE)
-_RULED = re.compile(r"^[ \t]*[-=*_| :]{3,}$", re.MULTILINE)
+_ROW = re.compile(r"^[ \t]*\|(.+)$", re.MULTILINE)
+_RULED = re.compile(r"^[ \t]{0,40}[-=*_| :]{3,}+$", re.MULTILINE)
 _HEADING = re.compile(r"^[ \t]*#{1,6} +")
 _MARKUP = re.compile(
     r"(?<![\w*])\*\*(?=\S)|(?<=\S)\*\*(?![\w*])|(?<![\w_])__(?=\S)|(?<=\S)__(?![\w_])"

@@ -19,7 +19,7 @@ _PATTERN = "pattern:"
 _TOKEN = re.compile(r"[^\s\"'`<>()\[\]{}|;,=]{1,400}")
 # An escape, a class, the start of a group, its end with what follows, or a repeat.
 _PART = re.compile(
-    r"(?P<escape>\\.)|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<group>\((?:\?:)?)|(?P<end>\)[*+{]?)"
+    r"(?P<escape>\\.)|(?P<set>\[\^?\]?(?:\\.|[^\]\\]){0,300}\])|(?P<group>\((?:\?:)?)|(?P<end>\)[*+{]?)"
     r"|(?P<repeat>[*+]|\{\d*,?\d*\})|(?P<plain>.)",
     re.DOTALL,
 )

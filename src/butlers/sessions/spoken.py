@@ -28,14 +28,14 @@ _SIGN = re.compile(r"[{}()\[\];=<>|\\/_$&*^~\"'`:,.+\d-]")
 _MUCH = 0.3
 _SHORTEST_RUN, _LONGEST_WORDLESS, _WRAPPED, _ABBREVIATION = 3, 400, 60, 12
 _QUOTED = re.compile(
-    r"`[^`\n]+`|\"[^\"\n]{1,400}\"|“[^”\n]+”|„[^“”\n]+[“”]|«[^»\n]+»|「[^」\n]+」|『[^』\n]+』"
+    r"`[^`\n]+`|\"[^\"\n]{1,400}\"|“[^“”\n]+”|„[^„“”\n]+[“”]|«[^«»\n]+»|「[^「」\n]+」|『[^『』\n]+』"
 )
 _ABBREVIATED = re.compile(
     r"(?:\b(?:Mrs?|Ms|Dr|Dra|St|Prof|Sra?|Mme|Mlle|vs|approx|ca|bzw|usw|inkl|Nr|Str|etc|tel|ext"
     r"|г|ул|им|стр|(?-i:[A-ZА-Я]))|\b(?:e\.g|i\.e|z\.B|d\.h|u\.a|т\.е|т\.д))\.$",
     re.IGNORECASE,
 )
-_END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)|[。！？]+[」』”）]*|\n")
+_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*(?=\s)|[。！？]+[」』”）]*|\n")
 _LISTED = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+")
 
 

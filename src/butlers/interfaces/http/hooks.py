@@ -209,7 +209,7 @@ class Hooks:
             if public is None:
                 return JSONResponse({"context": "", "episode_id": None})
             event = public
-            async with self._butler.limiter.of((caller.tenant_id, kind is not Ended)):
+            async with self._butler.limiter.of(caller.tenant_id, kind is not Ended):
                 reply = await answer(event, caller)
             if reply is None:
                 return JSONResponse({"error": _FAILED}, 503)

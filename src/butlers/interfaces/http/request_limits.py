@@ -4,6 +4,7 @@ import asyncio
 import math
 import time
 from collections import Counter
+from functools import partial
 from typing import ClassVar
 
 import h11
@@ -20,13 +21,16 @@ from butlers.ids import NewId, new_id
 from butlers.interfaces.http.faults import failure
 from butlers.kernel.secrets import masked
 from butlers.kernel.text import one_line
-from butlers.kernel.throttle import RateLimiter
+from butlers.kernel.throttle import ACCOUNT, Account, RateLimiter
+from butlers.metrics import PROCESSING_SECONDS, REFUSED
 from butlers.module import MAX_REQUEST_ID
 
 MOST_OPEN = 256
 """How many requests of one caller may run at once, streams of agents included."""
 PER_MINUTE = 6_000
 """How many requests a caller may send in a minute, even all at once."""
+SECONDS_PER_MINUTE = 90.0
+"""Processor time that a token's requests may take in a minute, even all at once."""
 READY = "/ready"
 _BEARER = "bearer "
 
@@ -34,9 +38,15 @@ _BEARER = "bearer "
 class RequestLimiter:
     """Refuses expired tokens, and limits requests by token, or by address without one."""
 
-    def __init__(self, app: ASGIApp, tokens: TokenStore, per_minute: int = PER_MINUTE) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        tokens: TokenStore,
+        per_minute: int = PER_MINUTE,
+        seconds_per_minute: float = SECONDS_PER_MINUTE,
+    ) -> None:
         self._app, self._tokens = app, tokens
-        self._rates = RateLimiter(per_minute)
+        self._rates, self._times = RateLimiter(per_minute), RateLimiter(seconds_per_minute)
         self._open: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,17 +66,25 @@ class RequestLimiter:
         address = str(scope["client"][0]) if scope.get("client") else ""
         caller = f"token:{record.id}" if record is not None else address
         expired = self._tokens.refusal(token) if token and record is None else ""
-        wait = 0.0 if expired else self._rates.take(caller, time.monotonic())
-        if expired or wait or self._open[caller] >= MOST_OPEN:
-            await _refusal(expired, wait)(scope, receive, send)
+        now = time.monotonic()
+        wait = 0.0 if expired else self._rates.take(caller, now)
+        busy = self._times.wait(caller, now)
+        if expired or wait or busy or self._open[caller] >= MOST_OPEN:
+            await _refusal(expired, wait, busy)(scope, receive, send)
             return
         self._open[caller] += 1
+        if record is not None:
+            ACCOUNT.set(Account(record.tenant, partial(self._charge, caller)))
         try:
             await self._app(scope, receive, send)
         finally:
             self._open[caller] -= 1
             if not self._open[caller]:
                 del self._open[caller]
+
+    def _charge(self, caller: str, seconds: float) -> None:
+        self._times.spend(caller, seconds, time.monotonic())
+        PROCESSING_SECONDS.inc(seconds)
 
 
 def bearer(headers: Headers) -> str:
@@ -75,13 +93,22 @@ def bearer(headers: Headers) -> str:
     return header[len(_BEARER) :].strip() if header.lower().startswith(_BEARER) else ""
 
 
-def _refusal(expired: str, wait: float) -> Response:
+def _refusal(expired: str, wait: float, busy: float) -> Response:
     if expired:
         return failure(401, expired)
-    words = f"{MOST_OPEN} of your requests are running; wait for some to end"
-    refusal = failure(429, "too many requests; try again in a moment" if wait else words)
-    refusal.headers["Retry-After"] = str(math.ceil(wait or 1))
+    limit = "rate" if wait else "time" if busy else "running"
+    REFUSED.labels(limit).inc()
+    refusal = failure(429, _REFUSALS[limit])
+    refusal.headers["Retry-After"] = str(math.ceil(wait or busy or 1))
     return refusal
+
+
+_REFUSALS = {
+    "rate": "too many requests; try again in a moment",
+    "time": "your requests took all the processor time that a token has in a minute; wait, then "
+    "send fewer at once, or shorter texts",
+    "running": f"{MOST_OPEN} of your requests are running; wait for some to end",
+}
 
 
 MAX_BODY_BYTES = 4 * 1024 * 1024

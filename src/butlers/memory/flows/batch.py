@@ -5,20 +5,20 @@ time share a transaction; where that fails, each of them gets its own, so that o
 two writers who wait for each other, keeps no other from being stored.
 """
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from butlers.db.postgres import Transaction
 from butlers.errors import ButlersError, Unavailable
+from butlers.memory.flows.checks import checked_each
 from butlers.memory.flows.conflict_detection import embed_predicates
 from butlers.memory.flows.entity_linking import hold_all
 from butlers.memory.flows.remember import rate_checked, store_in
 from butlers.memory.flows.results import Stored
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import Lineage, New, NewFact
-from butlers.memory.policy.inputs import checked_new, masked_between
+from butlers.memory.policy.inputs import masked_between
 from butlers.memory.store import facts
 from butlers.memory.store.facts import FactKey
 
@@ -106,15 +106,15 @@ async def _prepare(
 ) -> list[_Ready]:
     """Check and embed memories; add the errors of the others to `results`."""
     checked: list[tuple[int, New, int]] = []
+    stored = {place: new for place, new in enumerate(given) if not isinstance(new, ButlersError)}
+    fit = dict(zip(stored, await checked_each(memory, list(stored.values())), strict=True))
     for place, new in enumerate(given):
-        await asyncio.sleep(0)  # others are served between two memories
-        try:
-            if isinstance(new, ButlersError):
-                raise new
-            kept = rate_checked(memory, checked_new(new, memory.settings), lineage)
-            checked.append((place, kept, masked_between(new, kept)))
-        except ButlersError as error:
-            results[place] = BatchResult(place, error=str(error))
+        kept = new if isinstance(new, ButlersError) else fit[place]
+        if isinstance(kept, ButlersError):
+            results[place] = BatchResult(place, error=str(kept))
+        else:
+            kept = rate_checked(memory, kept, lineage)
+            checked.append((place, kept, masked_between(stored[place], kept)))
     ready: list[_Ready] = []
     for some in _slices(checked, EMBEDDED_AT_ONCE):
         vectors = await memory.embed([new.searchable_text for _, new, _ in some], lineage)

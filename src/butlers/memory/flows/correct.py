@@ -8,6 +8,7 @@ from uuid import UUID
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, NotFound
 from butlers.kernel.text import says_the_same
+from butlers.memory.flows.checks import checked
 from butlers.memory.flows.doubts import find_in_doubt
 from butlers.memory.flows.fact_windows import existing_fact, inherit_sources
 from butlers.memory.flows.proposals import propose_fact
@@ -17,7 +18,7 @@ from butlers.memory.flows.results import StoredFact
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
 from butlers.memory.model import Lineage, MemoryRef, MemoryType, NewFact, Permanence, Provenance
 from butlers.memory.policy import inputs, trust
-from butlers.memory.policy.inputs import checked_new, masked_between
+from butlers.memory.policy.inputs import masked_between
 from butlers.memory.policy.validity import (
     OPEN,
     ExistingFact,
@@ -53,7 +54,7 @@ async def correct_fact(
         new = replace(new, importance=importance)
     if permanence is not None:
         new = replace(new, permanence=inputs.checked_word("permanence", permanence, Permanence))
-    given, new = new, checked_new(new, memory.settings)
+    given, new = new, await checked(memory, new)
     [embedding] = await memory.embed([new.searchable_text], lineage)
     async with memory.begin(lineage) as work:
         stored = await _correct(work, wanted, new, embedding)

@@ -10,6 +10,7 @@ from butlers.db.postgres import Row, Transaction
 from butlers.errors import NotFound
 from butlers.memory import limits
 from butlers.memory.flows import links as linkage
+from butlers.memory.flows.checks import checked
 from butlers.memory.flows.conflict_detection import detect_conflicts, embed_predicates
 from butlers.memory.flows.doubts import find_in_doubt
 from butlers.memory.flows.entity_linking import link_entity
@@ -59,7 +60,7 @@ from butlers.memory.model import (
 )
 from butlers.memory.policy import trust
 from butlers.memory.policy.confidence import LOW_TRUST_DAYS, RULE_CONFIDENCE, decay_rate
-from butlers.memory.policy.inputs import checked_new, masked_between
+from butlers.memory.policy.inputs import masked_between
 from butlers.memory.policy.scopes import of_source
 from butlers.memory.policy.validity import Placement
 from butlers.memory.records import INPUT
@@ -74,7 +75,7 @@ T = TypeVar("T", bound=New)
 
 async def store_episode(memory: Memory, new: NewEpisode, lineage: Lineage) -> StoredEpisode:
     """Store an episode; it expires after the configured days. Records `episode_created`."""
-    given, new = new, rate_checked(memory, checked_new(new, memory.settings), lineage)
+    given, new = new, rate_checked(memory, await checked(memory, new), lineage)
     [embedding] = await memory.embed([new.searchable_text], lineage)
     async with memory.begin(lineage) as work:
         stored = await store_episode_in(work, new, embedding)
@@ -119,7 +120,7 @@ async def store_fact(memory: Memory, new: NewFact, lineage: Lineage) -> StoredFa
     Where that fact is more trusted, a proposal waits instead. Locks the names and the key.
     Records `fact_created`, and the events of what it supersedes, bounds, links and conflicts with.
     """
-    given, new = new, rate_checked(memory, checked_new(new, memory.settings), lineage)
+    given, new = new, rate_checked(memory, await checked(memory, new), lineage)
     [embedding] = await memory.embed([new.searchable_text], lineage)
     await embed_predicates(memory, [new], lineage)
     async with memory.begin(lineage) as work:
@@ -210,7 +211,7 @@ async def insert_fact(
 
 async def store_rule(memory: Memory, new: NewRule, lineage: Lineage) -> StoredRule:
     """Store a rule, which starts as a candidate. Records `rule_created`."""
-    given, new = new, rate_checked(memory, checked_new(new, memory.settings), lineage)
+    given, new = new, rate_checked(memory, await checked(memory, new), lineage)
     [embedding] = await memory.embed([new.searchable_text], lineage)
     async with memory.begin(lineage) as work:
         return replace(await store_rule_in(work, new, embedding), masked=masked_between(given, new))

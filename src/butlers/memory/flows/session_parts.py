@@ -1,14 +1,14 @@
 """Store what a session leaves, part by part: an episode each, its pieces, and what was stated."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
-from butlers.errors import InvalidInput
+from butlers.errors import ButlersError
+from butlers.memory.flows.checks import checked_each
 from butlers.memory.flows.decisions import mark_past, settles
 from butlers.memory.flows.entity_linking import hold_all
 from butlers.memory.flows.links import derive_in, link_in
@@ -29,7 +29,7 @@ from butlers.memory.model import (
     Relation,
     Trust,
 )
-from butlers.memory.policy.inputs import MAX_PREDICATE, checked_new
+from butlers.memory.policy.inputs import MAX_PREDICATE
 from butlers.memory.policy.statement_keys import statement_key
 from butlers.memory.policy.trust import DRAWN_FROM_HELD, MAYBE_PASTED
 from butlers.memory.records import INPUT
@@ -90,9 +90,9 @@ async def store_part(memory: Memory, new: NewPart, lineage: Lineage) -> Part | N
     proposed; what is suspicious itself is quarantined. Locks the session, the butler's candidates
     and the scope's decisions. Events have the session's key as their request id.
     """
-    episode = checked_new(replace(new.episode, place=new.place), memory.settings)
-    candidates, waiting = _divided(memory, new, episode)
-    pieces = _checked_pieces(memory, new.pieces, new.place, episode.doubt)
+    [episode] = await _checked_episodes(memory, [replace(new.episode, place=new.place)])
+    candidates, waiting = await _divided(memory, new, episode)
+    pieces = await _checked_pieces(memory, new.pieces, new.place, episode.doubt)
     texts = [one.searchable_text for one in (episode, *pieces, *candidates)]
     vector, *vectors = await memory.embed(texts, lineage)
     vector = replace(vector, parts=())  # a person speaks in it too
@@ -123,7 +123,7 @@ async def store_pieces(
     memory: Memory, session: str, part: Part, pieces: Sequence[NewEpisode], lineage: Lineage
 ) -> None:
     """Store pieces of a part that was stored before; those that are known are left as they are."""
-    checked = _checked_pieces(memory, pieces, part.place, "")
+    checked = await _checked_pieces(memory, pieces, part.place, "")
     vectors = await memory.embed([piece.searchable_text for piece in checked], lineage)
     async with memory.begin(replace(lineage, request_id=session_key(session))) as work:
         await work.tx.lock_names("session", session)
@@ -141,37 +141,48 @@ async def _last_part(tx: Transaction, session: str) -> Part | None:
     return Part(**row) if row else None
 
 
-def _checked_pieces(
+async def _checked_episodes(memory: Memory, new: Sequence[NewEpisode]) -> list[NewEpisode]:
+    """Check episodes of a session; raise what refuses one."""
+    checked = list[NewEpisode]()
+    for episode in await checked_each(memory, new):
+        if isinstance(episode, ButlersError):
+            raise episode
+        checked.append(episode)
+    return checked
+
+
+async def _checked_pieces(
     memory: Memory, pieces: Sequence[NewEpisode], part: int, doubt: str
 ) -> list[NewEpisode]:
     """Check the pieces of a part and give them places; what makes it suspicious makes them so."""
     first = (part + 1) * (MAX_PIECES + 1)
     placed = [replace(one, place=first + n) for n, one in enumerate(pieces[:MAX_PIECES])]
-    checked = [checked_new(one, memory.settings) for one in placed]
+    checked = await _checked_episodes(memory, placed)
     return [replace(one, doubt=one.doubt or doubt) for one in checked]
 
 
-def _divided(
+async def _divided(
     memory: Memory, new: NewPart, episode: NewEpisode
 ) -> tuple[list[Candidate], list[Candidate]]:
     """Return the candidates to store, and those to propose."""
-    sure, unsure = (list(_storable(memory, new, some)) for some in (new.candidates, new.waiting))
+    sure, unsure = [await _storable(memory, new, some) for some in (new.candidates, new.waiting)]
     held = [one for one in sure if episode.doubt and not one.doubt]
     stored = [one for one in sure if one not in held] + [one for one in unsure if one.doubt]
     return stored, held + [one for one in unsure if not one.doubt]
 
 
-def _storable(memory: Memory, new: NewPart, some: Iterable[Candidate]) -> Iterator[Candidate]:
+async def _storable(
+    memory: Memory, new: NewPart, candidates: Sequence[Candidate]
+) -> list[Candidate]:
     """Check the candidates; leave out those too long for a fact, which the episode holds."""
     circumstances = {key: getattr(new.episode, key) for key in ("session_id", "said_at")}
     circumstances |= {"place": new.place, "source_butler": memory.butler}
-    for candidate in some:
+    placed = list[Candidate]()
+    for candidate in candidates:
         fields = circumstances.keys() & INPUT[type(candidate)]
-        known = {name: circumstances[name] for name in fields}
-        with suppress(InvalidInput):
-            checked = checked_new(replace(candidate, **known), memory.settings)
-            assert isinstance(checked, NewFact | NewRule), "a candidate stays what it is"
-            yield checked
+        placed.append(replace(candidate, **{name: circumstances[name] for name in fields}))
+    checked = await checked_each(memory, placed)
+    return [one for one in checked if isinstance(one, NewFact | NewRule)]
 
 
 async def _store_episode(

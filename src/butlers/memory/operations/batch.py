@@ -1,5 +1,6 @@
 """The operation that stores many memories at once."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any
 from uuid import UUID
@@ -94,6 +95,7 @@ async def store_batch(ctx: OperationContext, params: StoreBatch) -> flow.StoredB
 
 async def _read(ctx: OperationContext, given: Any) -> New | ButlersError:
     """Return the memory to store, or the error that refuses it; raise Unavailable."""
+    await asyncio.sleep(0)  # others are served between two memories
     try:
         if not isinstance(given, Mapping):
             raise InvalidInput(f"found {shortened(given)}; valid is a JSON object with memory_type")

@@ -21,7 +21,10 @@ _DENIED = 0.75
 _LONGEST_VALUE = 5
 _SHORTEST_DENIED = 5
 
-_OPPOSITES = {frozenset(pair.split()) for pair in TABLES["opposites"]["pairs"]}
+_OPPOSITES: dict[str, set[str]] = {}
+for _pair in TABLES["opposites"]["pairs"]:
+    for _word in _pair.split():
+        _OPPOSITES.setdefault(_word, set()).update(set(_pair.split()) - {_word})
 _NOT_SO = ("un", "dis", "in", "im", "non-", "de")
 
 
@@ -104,9 +107,9 @@ class _Pair:
             self.newer.all_words - self.older.all_words,
         )
         for word in sorted(mine):
-            for counter in sorted(theirs):
+            for counter in sorted(_counters(word) & theirs):
                 denials = self.older.denies_beside(word), self.newer.denies_beside(counter)
-                if _exclude(word, counter) and denials[0] == denials[1]:
+                if denials[0] == denials[1]:
                     return _conflict(f"{word} and {counter} exclude each other", 0.9)
         return None
 
@@ -161,7 +164,7 @@ class _Pair:
     @property
     def _ask_for_opposites(self) -> bool:
         mine, theirs = self.older.asked.given, self.newer.asked.given
-        return any(_exclude(x, y) for x in mine - theirs for y in theirs - mine)
+        return any(_counters(word) & (theirs - mine) for word in mine - theirs)
 
     def _share_of_words(self) -> float:
         """Return the share of common words, with or without those of the predicates."""
@@ -232,11 +235,12 @@ def _needed(mine: Property, theirs: Property, shared: float) -> float:
     return _NEARLY_ALL if shared >= _MOSTLY else _NEVER
 
 
-def _exclude(word: str, counter: str) -> bool:
-    """Whether two words are opposites, by the table or by their form."""
-    shorter, longer = sorted((word, counter), key=len)
-    formed = len(shorter) >= _SHORTEST_DENIED and any(longer == no + shorter for no in _NOT_SO)
-    return formed or frozenset((word, counter)) in _OPPOSITES
+def _counters(word: str) -> set[str]:
+    """Return the words that exclude a word, by the table or by their form."""
+    formed = {no + word for no in _NOT_SO} if len(word) >= _SHORTEST_DENIED else set()
+    plain = {word.removeprefix(no) for no in _NOT_SO if word.startswith(no)}
+    formed |= {bare for bare in plain if len(bare) >= _SHORTEST_DENIED}
+    return formed | _OPPOSITES.get(word, set())
 
 
 def _share(mine: frozenset[str], theirs: frozenset[str]) -> float:

@@ -95,7 +95,7 @@ def key_of(about: str, prop: str, passage: str) -> tuple[str, str]:
     if found and name in _VERBS:
         subject = _doer(passage[: found.start()], passage)
         return subject, _predicate(name, subject, passage[found.end() :]) if subject else ""
-    owner = re.search(r"([\w-]+)['’]s $", passage[: found.start()]) if found else None
+    owner = re.search(r"(?<![\w-])([\w-]+)['’]s $", passage[: found.start()]) if found else None
     named = owner[1] if owner and telling(owner[1]) else _named(about, passage)
     if found and not named:
         named = _beginning(passage)

@@ -177,7 +177,7 @@ def telling(text: str) -> list[str]:
 
 def names(text: str) -> frozenset[str]:
     """Return the words written with a capital, except at the start of a sentence."""
-    words = re.finditer(r"(?<![.!?:\n])\s+([^\W\d_]+)", " . " + text)
+    words = re.finditer(r"(?<![.!?:\n])\s{1,40}([^\W\d_]+)", " . " + text)
     capital = [match[1] for match in words if match[1][0].isupper()]
     return frozenset(word for name in capital for word in _spelt(name))
 

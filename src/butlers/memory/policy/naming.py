@@ -24,7 +24,7 @@ PARTICLES, COMMON, TITLES, FIRMS, PRONOUNS = (
 SAID_OF = {EntityType(kind): _words(words) for kind, words in _TABLES["said_of"].items()}
 _MOST_WORDS = 4
 _WORD = re.compile(r"[^\W\d_][^\W\d_.'’&-]*(?:[.'’&-]+[^\W\d_]*)*")
-_INNER_CAPITAL = re.compile(r"[a-zß-ÿ][A-Z]|[A-Z]{2,}[a-z]{2,}")
+_INNER_CAPITAL = re.compile(r"[a-zß-ÿ][A-Z]|[A-Z]{2}[a-z]{2}")
 
 
 as_name = partial(unicodedata.normalize, "NFC")

@@ -28,7 +28,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 _BEGIN = _compiled(r"^(?:<lead>\b[\s,.:;!—–-]*)+")
-_ADVERB = _compiled(r"(?<!\w),?\s*\b<adverbs>\b(?!-)")
+_ADVERB = _compiled(r"(?<!\w),? ?\b<adverbs>\b(?!-)")
 _ARTICLE, _TAIL = _compiled(r"^<determiners>\s+"), _compiled("<tail>")
 _REWRITES = [(_compiled(row["from"]), row["to"]) for row in _TABLES["rewrites"]]
 _FORMS = [{**row, "form": _compiled(row["form"])} for row in _TABLES["forms"]]
@@ -73,7 +73,7 @@ def statement_key(sentence: str) -> StatementKey:
 
 def _plain(sentence: str) -> str:
     """Return a sentence without what changes nothing about its matter."""
-    text = _BEGIN.sub("", sentence[:_LONGEST].strip())
+    text = normalise_whitespace(_BEGIN.sub("", sentence[:_LONGEST].strip()))
     for pattern, form in _REWRITES:
         text = pattern.sub(form, text)
     return normalise_whitespace(_TAIL.sub("", _ADVERB.sub("", text))).strip(" .!,;:")
