@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import asyncpg
 
 from butlers.db import address
-from butlers.db.login import RUNTIME_ROLE, ensure_login, login_of
+from butlers.db.login import ensure_login, login_of
 from butlers.db.primary_connector import connected
+from butlers.db.provision import ensure_database, ensure_role
 from butlers.db.queries import load
 from butlers.db.tenant_proof import read_keys, unbind
 
@@ -78,11 +79,7 @@ async def allow_login(owner: asyncpg.Connection, database: str) -> None:
 async def _create_on_node(maintenance_dsn: str, node: ClusterNode, database: str) -> None:
     maintenance = address.database_of(maintenance_dsn)
     async with connected(node.dsn(maintenance_dsn, maintenance)) as server:
-        if not await server.fetchval("select 1 from pg_roles where rolname = $1", RUNTIME_ROLE):
-            await server.execute(f"create role {RUNTIME_ROLE} nologin")
-        if not await server.fetchval("select 1 from pg_database where datname = $1", database):
-            await server.execute(
-                f"create database \"{database}\" encoding 'UTF8' template template0"
-            )
+        await ensure_role(server, sign_in=True)
+        await ensure_database(server, database)
     async with connected(node.dsn(maintenance_dsn, database)) as connection:
         await connection.execute("create extension if not exists citus")

@@ -8,7 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from time import monotonic
@@ -110,8 +110,7 @@ class Replication:
                 await self.target.execute(f"{table.delete} {condition}")
             rows = pages.rows + await write_rows(self.target, table, page)
             now = replace(pages, last_key=end, rows=rows, is_done=end is None)
-            values = {field: getattr(now, field) for field in _CopiedPages.__slots__}
-            await self.target.execute(*_SQL["save_progress"].bound(table=table.name, **values))
+            await self.target.execute(*_SQL["save_progress"].bound(table=table.name, **asdict(now)))
         return now
 
     async def _apply_changes(self) -> int:

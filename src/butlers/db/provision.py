@@ -28,7 +28,7 @@ async def provision(maintenance_dsn: str, database: str, *, sign_in: bool) -> No
     async with connected(maintenance_dsn) as connection:
         await check_server(connection)
         await ensure_role(connection, sign_in)
-        await _ensure_database(connection, database)
+        await ensure_database(connection, database)
         if sign_in:
             await ensure_login(connection, database)
             await _close_server(connection)
@@ -121,7 +121,8 @@ async def _create(connection: asyncpg.Connection, statement: str, remedy: str) -
         raise Unavailable(f"database.url: user {user} {message}") from error
 
 
-async def _ensure_database(connection: asyncpg.Connection, database: str) -> None:
+async def ensure_database(connection: asyncpg.Connection, database: str) -> None:
+    """Create an empty database if it is missing."""
     if await connection.fetchval("select 1 from pg_database where datname = $1", database):
         return
     await _create(

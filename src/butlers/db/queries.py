@@ -49,16 +49,9 @@ class NamedQuery:
         return self.positional, *(values[name] for name in self.parameters)
 
 
-def parse(
-    source: str,
-    shared: Mapping[str, str] | None = None,
-    instead: Mapping[str, str] | None = None,
-) -> dict[str, NamedQuery]:
-    """Parse one SQL text, with `shared` fragments, or others `instead` of its own.
-
-    ValueError where a name is given twice.
-    """
-    texts = _filled({**_sections(source), **(instead or {})}, shared or {})
+def parse(source: str, shared: Mapping[str, str] | None = None) -> dict[str, NamedQuery]:
+    """Parse one SQL text, with `shared` fragments; ValueError where a name is given twice."""
+    texts = _filled(_sections(source), shared or {})
     return {name: _query(name, text) for name, text in texts.items() if not _is_fragment(name)}
 
 

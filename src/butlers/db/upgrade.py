@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,17 +122,13 @@ async def _ensure_tenant_proof(connection: AsyncConnection) -> None:
 @asynccontextmanager
 async def _connected(dsn: str) -> AsyncIterator[AsyncConnection]:
     """Connect through SQLAlchemy for this block."""
-
-    async def connected() -> asyncpg.Connection:
-        # SQLAlchemy cannot read `sslmode` and other parts of a DSN.
-        return await connect(dsn)
-
     engine = create_async_engine(
         "postgresql+asyncpg://",
         poolclass=NullPool,
-        # Behind a pooler, another client would find a named statement.
         connect_args={
-            "async_creator_fn": connected,
+            # SQLAlchemy cannot read `sslmode` and other parts of a DSN.
+            "async_creator_fn": partial(connect, dsn),
+            # Behind a pooler, another client would find a named statement.
             "prepared_statement_cache_size": 0,
             "prepared_statement_name_func": str,
         },

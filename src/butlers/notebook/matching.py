@@ -25,8 +25,8 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff]"
 )
-Fetch = Callable[[str], Iterable[Row]]
-"""Fetches the notes that match a full-text expression, best first, with ids in the first column."""
+Fetch = Callable[..., Iterable[Row]]
+"""Fetches the notes that `match` a full-text expression, best first, with ids in column one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,13 @@ def find_matching(
     frequencies = corpora.frequencies(db, owner, query.terms)
     unknown = [term for term in query.terms if not frequencies[term]]
     known = [word for word in query.words if word not in unknown]
-    rows = _by_id(fetch(match_any(known + _holders(db, owner, _pairs(unknown)), unknown)))
+    pairs = _holders(db, owner, _pairs(unknown))
+    rows = _by_id(fetch(match=match_any(known + pairs, unknown)))
     if known and len(rows) < enough:
-        wider = fetch(match_any(_holders(db, owner, _pairs(known)), query.words))
+        wider = fetch(match=match_any(_holders(db, owner, _pairs(known)), query.words))
         rows |= {key: row for key, row in _by_id(wider).items() if key not in rows}
     if not rows and (inside := _holders(db, owner, _spaced(query.words))):
-        rows = _by_id(fetch(match_any(inside)))
+        rows = _by_id(fetch(match=match_any(inside)))
     return list(rows.values())
 
 

@@ -84,5 +84,5 @@ def _candidates(db: Notebook, owner: Owner, memory_id: str, counts: Mapping[str,
     cheap = [term for (_, term), size in zip(rarest, sizes, strict=True) if size <= _MOST_POSTINGS]
     query = _QUERIES["matching_notes" if cheap else "latest_matching_notes"]
     match = match_any(cheap or [term for _, term in rarest])
-    within = {"first": owner.first, "last": owner.last, "limit": _CANDIDATES}
+    within = {**owner.notes, "limit": _CANDIDATES}
     return db.sqlite.fetch(query, match=match, memory_id=memory_id, **within)

@@ -4,16 +4,16 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
 from butlers.db import queries
-from butlers.db.sqlite import Row, Value
 from butlers.errors import InvalidInput
 from butlers.kernel.similarity import IDFCorpus, cosine_similarity_sparse
 from butlers.notebook import terms as corpora
 from butlers.notebook.handle import Notebook, checked_agent, checked_limit
-from butlers.notebook.matching import NoteQuery, find_matching, stand_ins
+from butlers.notebook.matching import Fetch, NoteQuery, find_matching, stand_ins
 from butlers.notebook.model import (
     AgentMemory,
     DeepSearchFn,
@@ -125,17 +125,11 @@ def _candidates(
     db: Notebook, owner: Owner, query: NoteQuery, options: _Options
 ) -> list[_Candidate]:
     """Fetch candidates by relevance; a category without any is ignored."""
-    within: dict[str, Value] = {"first": owner.first, "last": owner.last}
-    within["limit"] = options.candidates
-
-    def of_category(match: str) -> list[Row]:
-        statement = _QUERIES["candidates_of_category"]
-        return kept_rows(db, statement, match=match, category=options.category, **within)
-
-    def of_any(match: str) -> list[Row]:
-        return db.sqlite.fetch(_QUERIES["candidates"], match=match, **within)
-
-    fetches = (of_category, of_any) if options.category else (of_any,)
+    within = {**owner.notes, "limit": options.candidates}
+    fetches: list[Fetch] = [partial(db.sqlite.fetch, _QUERIES["candidates"], **within)]
+    if options.category:
+        within["category"] = options.category
+        fetches.insert(0, partial(kept_rows, db, _QUERIES["candidates_of_category"], **within))
     results = (find_matching(db, owner, query, options.limit, fetch) for fetch in fetches)
     rows = next(filter(None, results), [])
     return [(note(row), json.loads(row[COLUMNS])) for row in rows[: options.candidates]]

@@ -8,7 +8,7 @@ from itertools import islice
 import structlog
 
 from butlers.db import queries
-from butlers.db.sqlite import Row
+from butlers.db.sqlite import Row, Value
 from butlers.errors import Unavailable
 from butlers.kernel.similarity import IDFCorpus
 from butlers.notebook import store
@@ -32,14 +32,9 @@ class Owner:
     documents: int
 
     @property
-    def first(self) -> int:
-        """The lowest number of its notes."""
-        return self.number << 32
-
-    @property
-    def last(self) -> int:
-        """The highest number of its notes."""
-        return (self.number + 1 << 32) - 1
+    def notes(self) -> dict[str, Value]:
+        """The lowest and the highest number of its notes, as statements take them."""
+        return {"first": self.number << 32, "last": (self.number + 1 << 32) - 1}
 
 
 def get_owner(db: Notebook, agent_id: str) -> Owner | None:
@@ -80,10 +75,8 @@ def frequencies(db: Notebook, owner: Owner, terms: Iterable[str]) -> dict[str, i
     known = db.frequencies.at(db.sqlite.stamp(), owner.number)
     unknown = wanted.difference(known)
     if unknown:
-        query, missing = (
-            _QUERIES["document_frequencies"],
-            json.dumps([*unknown], ensure_ascii=False),
-        )
+        missing = json.dumps([*unknown], ensure_ascii=False)
+        query = _QUERIES["document_frequencies"]
         rows = db.sqlite.fetch(query, owner=owner.number, terms=missing)
         known |= dict.fromkeys(unknown, 0) | dict(rows)
     return {term: known[term] for term in wanted}

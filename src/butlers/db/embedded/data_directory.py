@@ -44,7 +44,7 @@ class DataDirectory:
 
     def __init__(self, place: Path, account: UserAccount, binaries: Binaries) -> None:
         self.data = (place / "data").resolve()
-        self._place = place
+        self.place = place
         self._log = place / "server.log"
         self._account = account
         self._binaries = binaries
@@ -79,7 +79,7 @@ class DataDirectory:
     def launch(self, timeout: float, memory: str = AUTO) -> Path:
         """Start the server and return where it listens; remove what a killed one left first."""
         socket_directory = self._socket_directory()
-        text = configuration(socket_directory, self._place / "extensions", memory)
+        text = configuration(socket_directory, self.place / "extensions", memory)
         self._copy_extensions()
         self._write(_INCLUDED, text)
         self._remove_leftovers(socket_directory)
@@ -112,7 +112,7 @@ class DataDirectory:
         if alive or self._ask(listed) is not SocketReply.SILENCE:
             with self._open_log() as log:
                 self._pg_ctl(["stop", "-s", "-m", "fast", "-w", "-t", str(_STOP_SECONDS)], log)
-        if listed.socket_directory and listed.socket_directory.parent != self._place:
+        if listed.socket_directory and listed.socket_directory.parent != self.place:
             # Another server may use it: then it is not empty.
             with suppress(OSError):
                 listed.socket_directory.rmdir()
@@ -121,7 +121,7 @@ class DataDirectory:
         """Return a directory for the socket, the last one if possible; never a copied one."""
         listed = read_pid_file(self.data)
         ours = listed.socket_directory if listed and listed.data == self.data else None
-        return socket_directory_in(self._place, self._account, ours)
+        return socket_directory_in(self.place, self._account, ours)
 
     def _ask(self, listed: PidFile | None) -> SocketReply:
         """Ask the server of this directory; a copied pid file is that of another."""
@@ -142,18 +142,18 @@ class DataDirectory:
     def _initialise(self) -> None:
         """Create a data directory under another name and rename it when complete."""
         self._remove_unfinished()
-        unfinished = Path(tempfile.mkdtemp(prefix="initdb-", dir=self._place))
+        unfinished = Path(tempfile.mkdtemp(prefix="initdb-", dir=self.place))
         try:
             self._account.make_private(unfinished)
             self._initdb(unfinished)
             unfinished.rename(self.data)
-            flush_directory(self._place)
+            flush_directory(self.place)
         finally:
             # Once more: the initdb of a process that was killed may have been writing until now.
             self._remove_unfinished()
 
     def _remove_unfinished(self) -> None:
-        for unfinished in self._place.glob("initdb-*"):
+        for unfinished in self.place.glob("initdb-*"):
             shutil.rmtree(unfinished, ignore_errors=True)
 
     def _initdb(self, directory: Path) -> None:
@@ -170,7 +170,7 @@ class DataDirectory:
 
     def _copy_extensions(self) -> None:
         """Copy our extensions where the server's account can read them."""
-        target = self._place / "extensions" / "extension"
+        target = self.place / "extensions" / "extension"
         target.mkdir(parents=True, exist_ok=True)
         for directory in (target.parent, target):
             directory.chmod(0o755)
@@ -235,19 +235,19 @@ class DataDirectory:
         )
 
     def _failure(self, what: str, output: str) -> Unavailable:
-        full = shutil.disk_usage(self._place).free < _FULL_BELOW_BYTES
+        full = shutil.disk_usage(self.place).free < _FULL_BELOW_BYTES
         if full or "No space left on device" in output:
             return Unavailable(
-                f"PostgreSQL in {self._place} {what} because the disk is full; free some space and "
+                f"PostgreSQL in {self.place} {what} because the disk is full; free some space and "
                 "start again"
             )
         if "could not map anonymous shared memory" in output:
             return Unavailable(
-                f"PostgreSQL in {self._place} {what} because the system does not give it the "
+                f"PostgreSQL in {self.place} {what} because the system does not give it the "
                 'memory; set database.memory to less in butlers.toml, "128MB" for one'
             )
         return Unavailable(
-            f"PostgreSQL in {self._place} {what}; mend what it complains of and start again, its "
+            f"PostgreSQL in {self.place} {what}; mend what it complains of and start again, its "
             f"log is {self._log}: {_last_lines(output)}"
         )
 

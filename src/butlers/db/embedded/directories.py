@@ -100,9 +100,7 @@ def _move_elsewhere(directory: Path) -> Path:
     numbered = (shared / (f"{name}-{number}" if number else name) for number in itertools.count())
     place = next(place for place in numbered if not (place / "data").exists())
     place.mkdir(mode=0o711, exist_ok=True)
-    unfinished = directory / "location.new"
-    unfinished.write_text(f"{place}\n", encoding="utf-8")
-    unfinished.replace(directory / "location")
+    replace_file(directory / "location", f"{place}\n")
     return place
 
 

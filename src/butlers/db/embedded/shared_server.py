@@ -48,7 +48,6 @@ class EmbeddedPostgres:
         self._start_timeout = start_timeout
         self.memory = self.memory_now = AUTO
         self._holder: int | None = None
-        self._place: Path | None = None
         self._data: DataDirectory | None = None
         self._socket_directory: Path | None = None
 
@@ -66,12 +65,12 @@ class EmbeddedPostgres:
 
     def stop(self) -> None:
         """Release the server; the last process to do so stops it. Does nothing if not started."""
-        if self._holder is None or self._place is None:
+        if self._holder is None or self._data is None:
             return
         try:
-            with self._explain_errors(), self._lock(self._place):
+            with self._explain_errors(), self._lock(self._data.place):
                 # Under the lock, so no other process starts it meanwhile.
-                if _try_lock(self._holder) and self._data is not None:
+                if _try_lock(self._holder):
                     self._data.shutdown()
         finally:
             self._release()
@@ -106,7 +105,7 @@ class EmbeddedPostgres:
         claim_identity(self._given_directory, place)
         with ExitStack() as undo:
             if self._holder is None:
-                self._holder, self._place = _open(place / "holders"), place
+                self._holder = _open(place / "holders")
                 undo.callback(self._release)
                 fcntl.flock(self._holder, fcntl.LOCK_SH)
             self._data = DataDirectory(place, account, binaries_for(account))
@@ -139,7 +138,7 @@ class EmbeddedPostgres:
     def _release(self) -> None:
         if self._holder is not None:
             os.close(self._holder)
-        self._holder = self._place = self._data = self._socket_directory = None
+        self._holder = self._data = self._socket_directory = None
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:

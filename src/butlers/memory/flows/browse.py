@@ -152,24 +152,21 @@ async def list_page(
 
 async def recent_activity(memory: Memory, limit: int, cursor: str | None, lineage: Lineage) -> Page:
     """List events, newest first; the cursor is the id of the oldest event seen."""
-    rows = await _events(memory, events.find_before, limit, ("cursor", cursor), lineage)
-    items = [as_json(row) for row in rows[:limit]]
-    return Page(items, items[-1]["id"] if len(rows) > limit else None)
+    return await _events(memory, events.find_before, limit, ("cursor", cursor), lineage)
 
 
 async def activity_after(
     memory: Memory, event_id: str | UUID, limit: int, lineage: Lineage
 ) -> Page:
     """List events after one, newest first; a cursor means that there are more."""
-    rows = await _events(memory, events.find_after, limit, ("after", event_id), lineage)
-    items = [as_json(row) for row in reversed(rows[:limit])]
-    return Page(items, items[0]["id"] if len(rows) > limit else None)
+    page = await _events(memory, events.find_after, limit, ("after", event_id), lineage)
+    return Page(page.items[::-1], page.next_cursor)
 
 
 async def _events(
     memory: Memory, find: Rows, limit: int, seen: tuple[str, str | UUID | None], lineage: Lineage
-) -> list[Row]:
-    """Load events from one that was seen on, one more than the limit to know if there are more."""
+) -> Page:
+    """List events from one that was seen on; the cursor is the last id if there are more."""
     inputs.checked_limit(limit, MAX_LIMIT)
     field, given = seen
     id = None if given is None else inputs.checked_id(field, given)
@@ -177,7 +174,9 @@ async def _events(
         sequence = id and await events.get_sequence(tx, id=id)
         if id is not None and sequence is None:
             raise InvalidInput(f"{field}: found {id}; valid is the id of an event you were shown")
-        return await find(tx, sequence=sequence, limit=limit + 1)
+        rows = await find(tx, sequence=sequence, limit=limit + 1)
+    items = [as_json(row) for row in rows[:limit]]
+    return Page(items, items[-1]["id"] if len(rows) > limit else None)
 
 
 def page_of(rows: list[Row], limit: int) -> Page:

@@ -145,10 +145,8 @@ async def _sources(tx: Transaction, ids: Sequence[UUID]) -> list[dict[str, Any]]
 
 def _prospects(row: Row, settings: FactsConfig) -> dict[str, datetime | None]:
     """Forecast when a memory will fade and expire, unless it is confirmed."""
-    if "expires_at" in row:
-        return {"fades_at": None, "expires_at": row["expires_at"]}
-    if row["state"] not in ("active", "fading"):
-        return {"fades_at": None, "expires_at": None}
+    if "expires_at" in row or row["state"] not in ("active", "fading"):
+        return {"fades_at": None, "expires_at": row.get("expires_at")}
     waning = Waning.of(row)
     return {
         "fades_at": waning.falls_below_at(settings.retrieval_confidence_threshold),

@@ -71,7 +71,8 @@ def statement(sentence: str) -> str:
     if len(text) > _LONGEST or any(pattern.search(text) for pattern in refusing):
         return ""
     plain = _TRAIL.sub("", text)
-    return plain if _is_long_enough(plain) else ""
+    is_long_enough = len(plain.split()) >= _LEAST_WORDS or _UNSPACED.search(plain)
+    return plain if is_long_enough else ""
 
 
 def is_standing(text: str) -> bool:
@@ -88,7 +89,3 @@ def _without_requests(text: str) -> str:
             break
         text = text[: end.start()]
     return text
-
-
-def _is_long_enough(text: str) -> bool:
-    return len(text.split()) >= _LEAST_WORDS or _UNSPACED.search(text) is not None

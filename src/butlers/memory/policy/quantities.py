@@ -1,7 +1,7 @@
 """Read the numbers, dates and times of a text, to compare two texts."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,13 +35,14 @@ _UNITS: dict[str, tuple[str, float]] = {
 }
 
 
-def _any_of(words: dict[str, int]) -> str:
-    return "|".join(sorted(words, key=lambda word: (-len(word), word)))
+def any_of(words: Iterable[str]) -> str:
+    """Return an expression that finds any of these words, the longest first."""
+    return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
 
 
 _NAMES = {"month": _MONTHS, "weekday": _WEEKDAYS, "number": _NUMBERS}
 _PATTERN = re.compile(
-    filled(TABLES["pattern"], {name: _any_of(words) for name, words in _NAMES.items()}), re.VERBOSE
+    filled(TABLES["pattern"], {name: any_of(words) for name, words in _NAMES.items()}), re.VERBOSE
 )
 
 

@@ -5,12 +5,13 @@ doubt there is none.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 
 from butlers.kernel.word_tables import expression, filled, load_tables
 from butlers.memory.model import NewFact
+from butlers.memory.policy.quantities import any_of
 from butlers.memory.policy.validity import OPEN, Window
 
 Days = tuple[date, date]
@@ -21,17 +22,13 @@ def _numbered(names: list[str], first: int) -> dict[str, int]:
     return {name: number for number, same in enumerate(names, first) for name in same.split()}
 
 
-def _any(words: Iterable[str]) -> str:
-    return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
-
-
 _TABLES = load_tables(__file__)
 _MONTHS, _DAYS = _numbered(_TABLES["months"], 1), _numbered(_TABLES["days"], 0)
 _UNITS, _NEAR = _numbered(_TABLES["units"], 0), _numbered(_TABLES["near"], -1)
 _WEEK, _YEARLY = 0, 2
 _LONGEST = 200
 _NAMES = {"any_month": _MONTHS, "any_day": _DAYS, "any_unit": _UNITS, "any_near": _NEAR}
-_PARTS = _TABLES["parts"] | {name: _any(words) for name, words in _NAMES.items()}
+_PARTS = _TABLES["parts"] | {name: any_of(words) for name, words in _NAMES.items()}
 _END, _AHEAD, _BACK = (_PARTS[name] for name in ("end", "ahead", "back"))
 _WAYS = {way: filled(pattern, _PARTS) for way, pattern in _TABLES["ways"].items()}
 _WHOLE_DATES = 7

@@ -112,16 +112,13 @@ async def while_held(
     return await Renewal("consolidation", seconds, renew, TAKEN_OVER).while_held(work)
 
 
-async def release(memory: Memory, lease: Lease, lineage: Lineage) -> None:
-    """Release the episodes as if they had never been claimed."""
+async def release(
+    memory: Memory, lease: Lease, lineage: Lineage, *, behind_others: bool = False
+) -> None:
+    """Release the episodes as if they had never been claimed, or to wait behind the others."""
+    until = memory.now() + _POSTPONED if behind_others else None
     async with memory.transaction(lineage) as tx:
-        await consolidation.release(tx, until=None, **asdict(lease))
-
-
-async def postpone(memory: Memory, lease: Lease, lineage: Lineage) -> None:
-    """Release an episode that took the model too long, to wait behind the others."""
-    async with memory.transaction(lineage) as tx:
-        await consolidation.release(tx, until=memory.now() + _POSTPONED, **asdict(lease))
+        await consolidation.release(tx, until=until, **asdict(lease))
 
 
 async def give_back_in(work: UnitOfWork, lease: Lease, reason: str) -> GivenBack:

@@ -6,7 +6,7 @@ Every tenant has had a turn before any has a second.
 
 import asyncio
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -164,12 +164,10 @@ async def _complete(model: LanguageModel, prompt: str, wanted: Mapping[str, Any]
 async def _release(memory: Memory, claimed: Claimed, error: _NoSession, lineage: Lineage) -> None:
     """Release the episodes: after a timeout in smaller batches, a single one behind the others."""
     count = len(claimed.episodes)
-    if error.timed_out and count == 1:
-        await leases.postpone(memory, claimed.lease, lineage)
-        return
-    if error.timed_out:
+    if error.timed_out and count > 1:
         memory.batch_sizes[(lineage.tenant_id, claimed.butler)] = count // 2
-    await leases.release(memory, claimed.lease, lineage)
+    behind_others = error.timed_out and count == 1
+    await leases.release(memory, claimed.lease, lineage, behind_others=behind_others)
 
 
 def _safe_message(error: Exception) -> str:
@@ -222,13 +220,13 @@ class _Run:
     def __init__(self, memory: Memory, model: LanguageModel) -> None:
         self._memory, self._model = memory, model
         self._ends_at = memory.now() + timedelta(minutes=limits.CONSOLIDATION_MINUTES)
-        self._reports: dict[str, list[ConsolidationReport]] = {}
+        self._reports: defaultdict[str, list[ConsolidationReport]] = defaultdict(list)
         self._finished: set[tuple[str, str]] = set()
         self._failures: Counter[tuple[str, str]] = Counter()
 
     def report(self, tenant_id: str) -> ConsolidationReport:
         """Return the report of one tenant."""
-        return ConsolidationReport.of_groups(self._reports.get(tenant_id, ()))
+        return ConsolidationReport.of_groups(self._reports[tenant_id])
 
     async def drain(self, lineages: Sequence[Lineage]) -> None:
         """Consolidate one batch after the other while episodes, time and budget last."""
@@ -250,7 +248,7 @@ class _Run:
         except Exception as error:  # noqa: BLE001 - one tenant's failure must not reach another's
             tenant_id = lineage.tenant_id
             _log.warning("consolidation_failed", tenant=tenant_id, error=type(error).__name__)
-            self._add(tenant_id, ConsolidationReport(errors=[_safe_message(error)]))
+            self._reports[tenant_id].append(ConsolidationReport(errors=[_safe_message(error)]))
             return None
         for row in rows:
             if (lineage.tenant_id, row["butler"]) not in self._finished:
@@ -260,7 +258,7 @@ class _Run:
     async def _serve(self, turn: _TenantTurn) -> Stop:
         """Consolidate one batch; leave a butler without progress for the next run."""
         report, stop = await consolidate_batch(self._memory, self._model, turn.butler, turn.lineage)
-        self._add(turn.tenant_id, report)
+        self._reports[turn.tenant_id].append(report)
         group = (turn.tenant_id, turn.butler)
         self._failures[group] += 1
         if report.episodes_consolidated:
@@ -269,6 +267,3 @@ class _Run:
         if stop is Stop.BUTLER or exhausted or not report.has_moved:
             self._finished.add(group)
         return stop
-
-    def _add(self, tenant_id: str, report: ConsolidationReport) -> None:
-        self._reports.setdefault(tenant_id, []).append(report)
