@@ -28,9 +28,9 @@ class ClusterNode:
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
 
-    def dsn(self, url: str, database: str) -> str:
-        """Return the address of a database on this node, with the login of a URL."""
-        return address.at(url, self.host, self.port, database)
+    def dsn(self, url: str, database: str = "") -> str:
+        """Return the address on this node of a database, or of the URL's, with the URL's login."""
+        return address.at(url, self.host, self.port, database or address.database_of(url))
 
 
 async def list_nodes(connection: asyncpg.Connection) -> list[ClusterNode]:
@@ -77,8 +77,7 @@ async def allow_login(owner: asyncpg.Connection, database: str) -> None:
 
 
 async def _create_on_node(maintenance_dsn: str, node: ClusterNode, database: str) -> None:
-    maintenance = address.database_of(maintenance_dsn)
-    async with connected(node.dsn(maintenance_dsn, maintenance)) as server:
+    async with connected(node.dsn(maintenance_dsn)) as server:
         await ensure_role(server, sign_in=True)
         await ensure_database(server, database)
     async with connected(node.dsn(maintenance_dsn, database)) as connection:

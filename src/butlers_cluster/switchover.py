@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from butlers.db import address
 from butlers.db.primary_connector import connected
 from butlers.db.queries import load
 from butlers.errors import Unavailable
@@ -103,7 +102,7 @@ async def switch_over(
 ) -> None:
     """Rename the databases on every node that has them."""
     for node in nodes:
-        async with connected(node.dsn(url, address.database_of(url))) as connection:
+        async with connected(node.dsn(url)) as connection:
             await _switch_over_at(connection, names, is_expected=distributed)
     await _switch_over_at(server, names, is_expected=True)
 
@@ -149,6 +148,6 @@ async def drop_database(
     """Drop a database on every node, on the coordinator last."""
     statement = f"drop database if exists {quote_name(database)} with (force)"
     for node in nodes:
-        async with connected(node.dsn(url, address.database_of(url))) as connection:
+        async with connected(node.dsn(url)) as connection:
             await connection.execute(statement)
     await server.execute(statement)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from butlers.db import address
 from butlers.db.primary_connector import connected
 from butlers.db.queries import load
 from butlers_cluster.nodes import ClusterNode
@@ -111,7 +110,7 @@ async def _advance(
         return
     node = await target.fetchrow(_SQL["node_of_range"].positional, node_range)
     if node is not None:
-        async with connected(ClusterNode(**node).dsn(dsn, address.database_of(dsn))) as owner:
+        async with connected(ClusterNode(**node).dsn(dsn)) as owner:
             await owner.fetchval(advance, *sequence)
 
 
