@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from butlers.db.index_pages import check_pages, sequences
-from butlers.db.postgres import Row
+from butlers.db.postgres import Row, Transaction
 from butlers.kernel.word_tables import load_tables
 from butlers.memory.flows.history import verify_events
 from butlers.memory.handle import Memory
@@ -154,19 +154,21 @@ class StoreCheck:
     async def _embed_again(self, lineage: Lineage) -> None:
         """Embed a sample of memories again and compare the vectors."""
         async with self.memory.transaction(lineage) as tx:
-            versions = await embeddings.find_versions(tx)
-            word = str(self.memory.new_id())
-            rows = [
-                (f"{kind} {row['id']}", row["text"], row["vector"])
-                for kind in MemoryType
-                for row in await embeddings.sample_vectors(tx, kind, word, SAMPLED)
-            ]
+            versions, rows = await embeddings.find_versions(tx), await self._sample(tx)
         for version in [one for one in versions if one.state is VersionState.CURRENT]:
             if engine := self.memory.engine_of(version):
                 made = await self.memory.vectors(engine, [text for _, text, _ in rows])
                 for (what, _, vector), again in zip(rows, made, strict=True):
                     if _distance(vector, again) > _FARTHEST:
                         self.add(lineage.tenant_id, "vector_differs", what, "", version.name)
+
+    async def _sample(self, tx: Transaction) -> list[tuple[str, str, list[float]]]:
+        word = str(self.memory.new_id())
+        return [
+            (f"{kind} {row['id']}", row["text"], row["vector"])
+            for kind in MemoryType
+            for row in await embeddings.sample_vectors(tx, kind, word, SAMPLED)
+        ]
 
 
 def _distance(one: Sequence[float], other: Sequence[float]) -> float:
