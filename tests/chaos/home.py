@@ -16,11 +16,9 @@ from butlers.auth.token_store import TokenStore
 from butlers.db.embedded.liveness import read_pid_file
 from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.db.login import login_of
-from butlers.db.postgres import Access, Database
-from butlers.embedding import get_embedding_engine
+from butlers.db.postgres import Access
 from butlers.host.home import Home
-from butlers.memory.flows.check import StoreCheck
-from butlers.memory.handle import Memory
+from butlers.host.hosting import check_database
 from butlers.settings.names import database_name
 from chaos.journal import Journal
 from chaos.writers import Sources, Writer
@@ -157,7 +155,7 @@ class DoomedHome:
         """What `butlers check` finds."""
         name = database_name(butler)
         access = Access(self.server.dsn(name), self.server.dsn(name, login_of(name)))
-        return asyncio.run(_disagreements(access))
+        return asyncio.run(check_database(butler, access))
 
 
 def _kill(daemon: Daemon) -> None:
@@ -179,15 +177,6 @@ def _announced(daemon: Daemon) -> bool:
         return daemon.running["pid"] == daemon.process.pid
     except (FileNotFoundError, ValueError):
         return False
-
-
-async def _disagreements(access: Access) -> list[str]:
-    database = await Database.open(access, pool_max=1)
-    try:
-        memory = Memory(database, get_embedding_engine, BUTLER)
-        return (await StoreCheck(memory, access.owner_dsn).run()).lines
-    finally:
-        await database.close()
 
 
 async def _value(dsn: str, query: str) -> object:

@@ -12,6 +12,7 @@ from butlers.errors import Conflict, Unavailable
 from butlers.host.butler import Butler
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
+from butlers.host.hosting import check_butler, started
 from butlers.interfaces.mcp.butler_mcp import ButlerMCP
 from butlers.memory.flows import remember
 from butlers.memory.model import Lineage, NewFact
@@ -265,11 +266,10 @@ async def test_what_an_upgrade_left_wrong_is_logged_and_the_butler_starts(
     server: DatabaseServer,
 ) -> None:
     butler = Butler(memory_settings("upgraded"), server)
-    await butler.start()
-    await remember.store_fact(
-        butler.memory, NewFact("Ann", "likes", "tea"), Lineage("default", "me")
-    )
-    assert (await butler.check()).lines == []
+    assert await started(butler) is None
+    new = NewFact("Ann", "likes", "tea")
+    await remember.store_fact(butler.memory, new, Lineage("default", "me"))
+    assert (await check_butler(butler)).lines == []
     await butler.stop()
     connection = await asyncpg.connect(server.running_url("upgraded"))
     await connection.execute("update facts set validity = 'expired'")
@@ -277,7 +277,7 @@ async def test_what_an_upgrade_left_wrong_is_logged_and_the_butler_starts(
     for is_upgraded in (False, True):
         server.upgraded |= {"upgraded"} if is_upgraded else set()
         with capture_logs() as told:
-            await butler.start()
+            assert await started(butler) is None
         await butler.stop()
         found = [line["found"] for line in told if line["event"] == "after the upgrade"]
         assert any("its events make it active" in line for line in found) == is_upgraded

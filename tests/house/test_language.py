@@ -59,6 +59,7 @@ SUBJECTS = {
     "sign_in": "signing in",
     "status": "whether a home is served",
     "tokens": "tokens",
+    "check": "checking what is stored",
     "trust": "how far a memory is trusted",
     "undo": "undoing a source",
 }

@@ -30,16 +30,14 @@ from butlers.db import dump
 from butlers.db.embedded.directories import location
 from butlers.db.embedded.shared_server import EmbeddedPostgres
 from butlers.db.migrate import WAY_OUT, retired_revisions
-from butlers.db.postgres import Access, Database
+from butlers.db.postgres import Access
 from butlers.db.primary_connector import connected
-from butlers.embedding import get_embedding_engine
 from butlers.errors import Conflict, IntegrityViolation, InvalidInput, SettingsError
 from butlers.host import registry
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
 from butlers.host.home_tokens import renew_private_tokens
-from butlers.memory.flows.check import StoreCheck
-from butlers.memory.handle import Memory
+from butlers.host.hosting import check_database
 from butlers.memory.module import MemoryModule
 from butlers.sessions import spool
 from butlers.settings.files import load_butler
@@ -153,7 +151,7 @@ async def _fill(archive: Archive, home: Home, tell: Tell, *, only_here: bool = F
             section = DatabaseSection() if here else _settings(home, butler).database
             access = await _load(archive, butler, stored, server, section)
             if MemoryModule.migrations and MemoryModule.migrations.head in stored.revisions:
-                found += [f"{butler}: {line}" for line in await _check(butler, access)]
+                found += [f"{butler}: {line}" for line in await check_database(butler, access)]
     finally:
         await server.release()
     return found
@@ -184,16 +182,6 @@ async def _load(
     async with connected(access.owner_dsn) as connection:
         await connection.execute("analyze")
     return access
-
-
-async def _check(butler: str, access: Access) -> list[str]:
-    """Return what does not agree in a database that was loaded."""
-    database = await Database.open(access, pool_max=1)
-    try:
-        memory = Memory(database, get_embedding_engine, butler)
-        return (await StoreCheck(memory, access.owner_dsn).run()).lines
-    finally:
-        await database.close()
 
 
 def _lay_down_files(archive: Archive, home: Home) -> None:

@@ -17,24 +17,28 @@ async def check_pages(owner_dsn: str) -> tuple[dict[str, str], str]:
 
     The extension is created in a transaction that is rolled back, so nothing stays of it.
     """
-    damaged: dict[str, str] = {}
     async with connected(owner_dsn) as connection:
         transaction = connection.transaction()
         await transaction.start()
         try:
             await connection.execute("create extension if not exists amcheck")
-            for row in await connection.fetch(_SQL["find_indexes"].positional):
-                try:
-                    async with connection.transaction():
-                        call = _BTREE if row["is_btree"] else _GIN
-                        await connection.fetch(call, row["name"], row["is_small"])
-                except _DAMAGE as error:
-                    damaged[row["name"]] = brief(error)
+            return await _damaged_indexes(connection), ""
         except asyncpg.PostgresError as error:
-            return damaged, brief(error)
+            return {}, brief(error)
         finally:
             await transaction.rollback()
-    return damaged, ""
+
+
+async def _damaged_indexes(connection: asyncpg.Connection) -> dict[str, str]:
+    damaged: dict[str, str] = {}
+    for row in await connection.fetch(_SQL["find_indexes"].positional):
+        try:
+            async with connection.transaction():
+                call = _BTREE if row["is_btree"] else _GIN
+                await connection.fetch(call, row["name"], row["is_small"])
+        except _DAMAGE as error:
+            damaged[row["name"]] = brief(error)
+    return damaged
 
 
 async def sequences(owner_dsn: str) -> dict[str, int]:

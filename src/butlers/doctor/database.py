@@ -152,7 +152,7 @@ async def _upkeep(settings: ButlerSettings, access: Access) -> list[Finding]:
     database = await Database.open(access, pool_max=1, replicas=replicas)
     checks = [_clock, _replicas, _jobs]
     if settings.is_enabled("memory"):
-        checks += [_unread, _review, _stored]
+        checks += [_unread, _review, _store]
     try:
         return [finding for check in checks async for finding in check(settings, database)]
     finally:
@@ -219,7 +219,7 @@ async def _review(settings: ButlerSettings, database: Database) -> AsyncIterator
         yield ok(check, "nothing to review")
 
 
-async def _stored(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
+async def _store(settings: ButlerSettings, database: Database) -> AsyncIterator[Finding]:
     """Check some of what is stored against its audit log."""
     report = await StoreCheck(_memory(settings, database), limit=SOME).run()
     check = f"store of {settings.butler.name}"

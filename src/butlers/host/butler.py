@@ -24,7 +24,6 @@ from butlers.jobs.schedule import Schedule
 from butlers.jobs.spending import BudgetAccount, Spending, limits_of, model_of
 from butlers.kernel.secrets import masked
 from butlers.kernel.throttle import ConcurrencyLimiter
-from butlers.memory.flows.check import SOME, StoreCheck
 from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
 from butlers.module import ButlerEnvironment, Health, Module
@@ -62,7 +61,7 @@ class Butler:
         self.settings = settings
         self.name = settings.butler.name
         self.home: Home = server.home
-        self._server = server
+        self.server = server
         self._known = known
         self._clock = clock
         limits, section = limits_of(settings)
@@ -186,25 +185,6 @@ class Butler:
             await self.stop()
             for module in self.modules:
                 module.check_started()
-        await self._check_upgraded()
-
-    async def _check_upgraded(self) -> None:
-        """Check some of what a migration left; what is wrong is logged and prevents nothing."""
-        if self.name not in self._server.upgraded or not self.settings.is_enabled("memory"):
-            return
-        self._server.upgraded.discard(self.name)
-        try:
-            report = await self.check(limit=SOME)
-        except ButlersError as error:
-            log.warning("the upgraded database was not checked", reason=str(error))
-            return
-        for line in report.lines:
-            log.warning("after the upgrade", butler=self.name, found=line)
-
-    async def check(self, **scope: Any) -> StoreCheck:
-        """Check what its memory holds; `scope` says how much, see `StoreCheck`."""
-        assert self._access is not None, f"butler {self.name} has not started"
-        return await StoreCheck(self.memory, self._access.owner_dsn, **scope).run()
 
     @property
     def failures(self) -> dict[str, str]:
@@ -251,14 +231,14 @@ class Butler:
     async def _open_database(self) -> Database:
         names = [module.name for module in self.modules]
         section = self.settings.database
-        self._access = access = await self._server.prepare(
+        self._access = access = await self.server.prepare(
             self.name, section, registry.branches(self._known), registry.targets(names, self._known)
         )
         return await Database.open(
             access,
-            pool_max=self._server.pool_max,
+            pool_max=self.server.pool_max,
             replicas=replicas_of(access, section.replica_urls, self.name),
-            quota=await self._server.quota(section),
+            quota=await self.server.quota(section),
         )
 
     async def _look_at_clock(self) -> None:

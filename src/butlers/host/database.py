@@ -53,6 +53,8 @@ class DatabaseServer:
         self._quotas: dict[str, ConnectionQuota] = {}
         self.upgraded: set[str] = set()
         """Butlers whose database this process has migrated from an older revision."""
+        self.owner_dsns: dict[str, str] = {}
+        """How the owner reaches the database of each butler that was prepared."""
 
     @cached_property
     def _settings(self) -> HomeDatabaseSection:
@@ -69,6 +71,7 @@ class DatabaseServer:
         access = await self.provide(butler, settings)
         if await migrate(access.owner_dsn, branches, targets):
             self.upgraded.add(butler)
+        self.owner_dsns[butler] = access.owner_dsn
         if settings.url:
             maintenance = maintenance_url(settings.url)
             await extension().after_migration(maintenance, access.owner_dsn, database)

@@ -2,16 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import structlog
 
 from butlers.db.lease import beside
+from butlers.db.postgres import Access, Database
+from butlers.embedding import get_embedding_engine
 from butlers.errors import ButlersError
 from butlers.host.butler import Butler
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home, butler_settings
 from butlers.kernel.secrets import masked
+from butlers.memory.flows.check import SOME, StoreCheck
 from butlers.memory.handle import Memory
 from butlers.sessions.fail_open import forgiven
 from butlers.sessions.session import CONTEXT_SECONDS, SessionMemory
@@ -61,10 +65,36 @@ async def start_side_by_side(butlers: Sequence[Butler]) -> list[ButlersError]:
     return [failure for task in starting if (failure := task.result()) is not None]
 
 
+async def check_butler(butler: Butler, **scope: Any) -> StoreCheck:
+    """Check what a started butler's memory holds; `scope` says how much, see `StoreCheck`."""
+    return await StoreCheck(butler.memory, butler.server.owner_dsns[butler.name], **scope).run()
+
+
+async def check_database(butler: str, access: Access) -> list[str]:
+    """Return what does not agree in a database that no butler of this process has open."""
+    database = await Database.open(access, pool_max=1)
+    try:
+        memory = Memory(database, get_embedding_engine, butler)
+        return (await StoreCheck(memory, access.owner_dsn).run()).lines
+    finally:
+        await database.close()
+
+
+async def _start(butler: Butler) -> None:
+    """Start a butler; after an upgrade check some of what it holds, and log what is wrong."""
+    await butler.start()
+    if butler.name not in butler.server.upgraded or not butler.settings.is_enabled("memory"):
+        return
+    butler.server.upgraded.discard(butler.name)
+    with suppress(ButlersError):  # what cannot be checked now is checked at night
+        for line in (await check_butler(butler, limit=SOME)).lines:
+            log.warning("after the upgrade", butler=butler.name, found=line)
+
+
 async def started(butler: Butler) -> ButlersError | None:
     """Start a butler; return the error if none of its modules can start."""
     try:
-        await butler.start()
+        await _start(butler)
     except ButlersError as error:
         log.error("butler failed to start", butler=butler.name, error=masked(str(error)).text)
         return error
@@ -78,7 +108,7 @@ async def opened_butler(home: Home, name: str) -> AsyncIterator[Butler]:
     An embedded server that dies is started again.
     """
     async with hosted(home, [butler_settings(home, name)]) as (server, [butler]):
-        await butler.start()
+        await _start(butler)
         async with server.kept_alive():
             yield butler
 

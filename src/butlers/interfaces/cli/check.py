@@ -45,8 +45,10 @@ def check(
 
 
 async def _check(butler: "Butler", *, shown: bool, **how: bool) -> "StoreCheck":
+    from butlers.host.hosting import check_butler
+
     with progress_bar(unit="rows", enabled=shown) as update:
-        return await butler.check(**how, on_progress=lambda rows: update(completed=rows))
+        return await check_butler(butler, **how, on_progress=lambda rows: update(completed=rows))
 
 
 def _fields(report: "StoreCheck") -> dict[str, Any]:

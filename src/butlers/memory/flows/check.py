@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from butlers.db.index_pages import check_pages, sequences
-from butlers.db.postgres import Row
+from butlers.db.postgres import Row, Transaction
 from butlers.kernel.word_tables import load_tables
 from butlers.memory.flows.history import verify_events
 from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, MemoryType, VersionState
-from butlers.memory.store import check, embeddings
+from butlers.memory.store import check, check_index, check_records, embeddings
 
 BATCH, MOST_FINDINGS, SAMPLED = 1_000, 50, 50
 """Rows of a statement; findings of one that are named; memories of a kind to embed again."""
@@ -21,6 +21,8 @@ NIGHTLY, SOME = 5_000, 1_000
 _FARTHEST = 0.001
 """How far the vector of a text may be from the one it gets now."""
 _WORDS = load_tables(__file__)
+_BATCHES = check_records.batches | check.batches | check_index.batches
+_REPAIRS = check_records.repairs | check_index.repairs
 _NUMBERED = {"events": "memory_events", "indexed": "index_memories"}
 
 
@@ -74,36 +76,43 @@ class StoreCheck:
         """Check every tenant; after a repair, check again and return that."""
         for tenant in await self.memory.database.tenants():
             await self.check_tenant(Lineage(tenant, "check"))
-        last = await sequences(self.owner_dsn) if self.owner_dsn else self.ends
-        for table, end in self.ends.items():
-            if end > last[table]:
-                self.add("", "sequence", table, last[table], end)
-        if self.owner_dsn and self.limit is None:
-            damaged, self.unchecked = await check_pages(self.owner_dsn)
-            for index, why in damaged.items():
-                self.add("", "page", index, why)
+        if self.owner_dsn:
+            await self._check_server()
         if not self.repaired:
             return self
         again = replace(self, repair=False, checked=0, faulty=0, repaired=0, findings=[])
         return replace(await again.run(), repaired=self.repaired)
 
+    async def _check_server(self) -> None:
+        """Check what only the owner of the database may see."""
+        last = await sequences(self.owner_dsn)
+        for table in [table for table, end in self.ends.items() if end > last[table]]:
+            self.add("", "sequence", table, last[table], self.ends[table])
+        if self.limit is None:
+            damaged, self.unchecked = await check_pages(self.owner_dsn)
+            for index, why in damaged.items():
+                self.add("", "page", index, why)
+
     async def check_tenant(self, lineage: Lineage) -> None:
         """Check what one tenant has stored."""
         async with self.memory.transaction(lineage) as tx:
-            ends = {table: last or 0 for table, last in (await check.get_ends(tx)).items()}
+            ends = {table: last or 0 for table, last in (await check_index.get_ends(tx)).items()}
         self.ends = {table: max(last, self.ends.get(table, 0)) for table, last in ends.items()}
         chain = await verify_events(self.memory, lineage, newest=self.limit)
         for one in chain["faults"]:
             self.add(lineage.tenant_id, "chain", one["event_id"] or one["number"], one["fault"])
-        words, before = 0, self.faulty
-        for part in check.PARTS:
-            words += await self._walk(part, lineage)
-        async with self.memory.transaction(lineage) as tx:
-            surplus = self.limit is None and await check.count_words(tx) != words
-        if surplus or self.faulty > before:
-            await self._walk("words", lineage)
+        await self._walk_all(lineage)
         if self.deep:
             await self._embed_again(lineage)
+
+    async def _walk_all(self, lineage: Lineage) -> None:
+        """Check every part; the many words of the index only if their number is not right."""
+        before, parts = self.faulty, [part for part in _BATCHES if part != "words"]
+        words = sum([await self._walk(part, lineage) for part in parts])
+        async with self.memory.transaction(lineage) as tx:
+            surplus = self.limit is None and await check_index.count_words(tx) != words
+        if surplus or self.faulty > before:
+            await self._walk("words", lineage)
 
     async def _walk(self, part: str, lineage: Lineage) -> int:
         """Check a part of the store, with a limit from anywhere on and then from its beginning.
@@ -126,8 +135,8 @@ class StoreCheck:
 
     async def _step(self, part: str, lineage: Lineage, after: str, size: int) -> Row:
         async with self.memory.transaction(lineage) as tx:
-            row = await check.batches[part](tx, after=after, limit=size, most=MOST_FINDINGS)
-            for repair in check.repairs[part] if self.repair and row["ids"] else ():
+            row = await _BATCHES[part](tx, after=after, limit=size, most=MOST_FINDINGS)
+            for repair in _REPAIRS.get(part, ()) if self.repair and row["ids"] else ():
                 self.repaired += await repair(tx, ids=row["ids"])
         for one in row["findings"]:
             what = f"{_WORDS['names'].get(part, '')} {one['id']}".replace("\x1f", " ").strip()
@@ -145,21 +154,21 @@ class StoreCheck:
     async def _embed_again(self, lineage: Lineage) -> None:
         """Embed a sample of memories again and compare the vectors."""
         async with self.memory.transaction(lineage) as tx:
-            versions = await embeddings.find_versions(tx)
-            word = str(self.memory.new_id())
-            rows = [
-                (f"{kind} {row['id']}", row["text"], row["vector"])
-                for kind in MemoryType
-                for row in await embeddings.sample_vectors(tx, kind, word, SAMPLED)
-            ]
-        current = next((v for v in versions if v.state is VersionState.CURRENT), None)
-        if current is None or (engine := self.memory.engine_of(current)) is None:
-            return
-        made = await self.memory.vectors(engine, [text for _, text, _ in rows])
-        for (what, _, vector), again in zip(rows, made, strict=True):
-            self.checked += 1
-            if _distance(vector, again) > _FARTHEST:
-                self.add(lineage.tenant_id, "vector_differs", what, "", current.name)
+            versions, rows = await embeddings.find_versions(tx), await self._sample(tx)
+        for version in [one for one in versions if one.state is VersionState.CURRENT]:
+            if engine := self.memory.engine_of(version):
+                made = await self.memory.vectors(engine, [text for _, text, _ in rows])
+                for (what, _, vector), again in zip(rows, made, strict=True):
+                    if _distance(vector, again) > _FARTHEST:
+                        self.add(lineage.tenant_id, "vector_differs", what, "", version.name)
+
+    async def _sample(self, tx: Transaction) -> list[tuple[str, str, list[float]]]:
+        word = str(self.memory.new_id())
+        return [
+            (f"{kind} {row['id']}", row["text"], row["vector"])
+            for kind in MemoryType
+            for row in await embeddings.sample_vectors(tx, kind, word, SAMPLED)
+        ]
 
 
 def _distance(one: Sequence[float], other: Sequence[float]) -> float:

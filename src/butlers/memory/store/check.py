@@ -1,25 +1,10 @@
-"""Compare what a tenant's tables hold with each other and with the audit log."""
+"""Compare episodes, facts and rules with the audit log."""
 
 from butlers.db.queries import load
-from butlers.db.statements import OnlyRow, OnlyValue, Touched
+from butlers.db.statements import OnlyRow
 
 _SQL = load(__file__)
-
 _PARTS = [name.removeprefix("check_") for name in _SQL if name.startswith("check_")]
-PARTS = tuple(part for part in _PARTS if part != "words")
-"""All but the words of the search index, which are many: their number shows if there are others."""
 
 batches = {part: OnlyRow(_SQL[f"check_{part}"]) for part in _PARTS}
-"""Each checks the next rows of a part after a key."""
-repairs = {
-    part: [
-        Touched(_SQL[f"repair_{part}_{step}"])
-        for step in range(1, 6)
-        if f"repair_{part}_{step}" in _SQL
-    ]
-    for part in _PARTS
-}
-"""What makes the search index anew for the ids that a part found, in this order."""
-
-count_words = OnlyValue[int](_SQL["count_words"])
-get_ends = OnlyRow(_SQL["get_ends"])
+"""Each compares the next rows of a part after a key."""

@@ -130,3 +130,46 @@ where c.tenant_id = :tenant_id
   from resting r join rules u on u.tenant_id = :tenant_id and u.id = r.id
   where r.kind = 'rule' and is_rule_current(u, null)
 ) d
+
+-- {kind}: episode, fact, rule --
+-- {batch_of_{kind}s} --
+-- The next rows of a table in the order of their ids.
+with batch as materialized (
+  select m.id, m.id::text collate "C" as key
+  from {kind}s m
+  where m.tenant_id = :tenant_id
+    and m.id > coalesce(nullif(:after::text, ''), '00000000-0000-0000-0000-000000000000')::uuid
+  order by m.id
+  limit :limit
+)
+
+-- {findings} --
+-- How many rows were looked at, where the next batch begins, and the findings.
+select (select count(*) from batch) as checked, (select max(b.key) from batch b) as last,
+  (select count(*) from found) as faulty,
+  (select coalesce(array_agg(distinct f.id), '{}') from found f) as ids,
+  (
+    select coalesce(jsonb_agg(jsonb_build_object(
+      'fault', f.fault, 'id', f.id, 'expected', f.expected, 'found', f.was
+    ) order by f.id, f.fault), '[]')
+    from (select fault, id, expected, was from found order by id, fault limit :most) f
+  ) as findings
+
+-- {report} --
+-- The findings, of a part that has no words.
+{findings}, 0 as words
+
+-- {erased} --
+-- Whether an erasure names the event `e`.
+exists (
+    select from memory_events t
+    where t.tenant_id = :tenant_id and t.event_type = 'memory_erased'
+      and t.payload -> 'event_ids' ? e.id::text
+  )
+
+-- {moved_at} --
+-- When an event says that a memory was confirmed last, as JSON; null if it does not say.
+case jsonb_typeof(e.payload -> 'last_confirmed_at')
+        when 'object' then e.payload #> '{last_confirmed_at,to}'
+        else e.payload -> 'last_confirmed_at'
+      end
