@@ -118,10 +118,10 @@ def _words(turn: str, question: str) -> list[NewPiece]:
         return [NewPiece(PieceKind.SAID, f"[{question}] {plain}", "", origin=Origin.USER)]
     if len(_WORD.findall(plain)) < _FEWEST_WORDS and not plain.endswith("?"):
         return []
-    return _said(shown)
+    return _pieces_of_turn(shown)
 
 
-def _said(shown: str) -> list[NewPiece]:
+def _pieces_of_turn(shown: str) -> list[NewPiece]:
     """Return what was typed, what may be, and what was brought along, each in pieces."""
     own = spoken.doubted_sentences(shown)
     unsure = [one for one, doubt in own if doubt is Doubt.STRONG and not one.endswith(_ASKING)]
