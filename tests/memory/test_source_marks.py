@@ -188,6 +188,8 @@ def test_a_persons_fact_passes_others_about_its_subject_within_twice_the_relevan
 
     rows = {"a": fact("Ann", "agent"), "b": fact("Bob", "agent"), "p": fact(" ann", "user"),
             "e": {"origin": "agent", "trust": 4}}  # fmt: skip
-    assert people_first("abep", rows, [0.9, 0.8, 0.7, 0.5]) == list("pabe")
-    assert people_first("abep", rows, [0.9, 0.8, 0.7, 0.44]) == list("abep")
-    assert people_first("bep", rows, [0.9, 0.8, 0.7]) == list("bep"), "of another subject"
+    assert people_first(dict(zip("abep", [0.9, 0.8, 0.7, 0.5], strict=True)), rows) == list("pabe")
+    assert people_first(dict(zip("abep", [0.9, 0.8, 0.7, 0.44], strict=True)), rows) == list("abep")
+    assert people_first(dict(zip("bep", [0.9, 0.8, 0.7], strict=True)), rows) == list("bep"), (
+        "of another subject"
+    )

@@ -1,9 +1,8 @@
 """The columns of episodes, facts and rules, declared once.
 
-A field of `NewEpisode`, `NewFact` or `NewRule` is a column that a caller may fill; `column()` says
-what else uses it. `EPISODE`, `FACT` and `RULE` add the columns that the product fills. Inserting,
-copying, reading (`FRAGMENTS`, used in `store/*.sql` and `schema/*.sql`), restating, correcting and
-proposing derive from here. To add a column, add it to the schema, to a migration, and here.
+A field of `NewEpisode`, `NewFact` or `NewRule` may be filled by a caller; `column()` says what else
+uses it. `EPISODE`, `FACT` and `RULE` add columns that the product fills. Statements (`FRAGMENTS`),
+restating, correcting and proposing derive from here. Add a column to schema, migration, and here.
 """
 
 from collections.abc import Callable, Mapping
@@ -72,7 +71,7 @@ class Column:
     corrected: bool = True
     """Taken over by the correction of a fact."""
     of_source: bool = False
-    """Describes the source: not taken over by a correction that says something else."""
+    """Not taken over by a correction that says something else."""
     proposed: bool = True
     """Part of a proposal."""
     restated: Restate | None = None
@@ -195,10 +194,7 @@ New = NewEpisode | NewFact | NewRule
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Who said a memory, how far it is trusted, who stored it, and why it is quarantined.
-
-    `agent` names the agent that stored it; `accepted_by` the person who accepted or confirmed it.
-    """
+    """Who said, stored and accepted a memory, how far it is trusted, why it is quarantined."""
 
     origin: Origin
     trust: Trust
@@ -269,8 +265,7 @@ RULE = _record(
     Column("applied_count", ""),
     Column("success_count", ""),
     Column("harmful_count", ""),
-    Column("last_applied_at", ""),
-    Column("last_evaluated_at", ""),
+    *(Column(f"last_{done}_at", "") for done in ("applied", "evaluated")),
     Column("last_confirmed_at", ":now"),
 )
 

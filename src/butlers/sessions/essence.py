@@ -103,21 +103,26 @@ def _turn(said: Utterance, answers: Sequence[Utterance], echo: Echo) -> _UserTur
     text = said.text
     clean = masked(text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}")
     shown = normalise_whitespace(named(spoken.without_pasted(clean.text)))
-    read = [(normalise_whitespace(one), doubt) for one, doubt in
-            spoken.doubted_sentences(clean.text)]  # fmt: skip
-    own, attacks = [one for one, _ in read], bool(suspicion.doubt(clean.text))
-    known = {spoken.unlisted(one): Doubt.STRONG if attacks else doubt for one, doubt in read}
-    stated = [
-        replace(one, doubt=known.get(one.text, Doubt.STRONG))
-        for one in spoken.statements(own)
-        if not echo.covers(one.text)
-    ]
+    own, stated = _read(clean.text, echo)
     words = _set_apart(shown, list(map(spoken.unlisted, own)), {one.text for one in stated})
     # Nothing is drawn from an episode that the episode does not say.
     lines = "\n".join(words[0])
     drawn = tuple(one for one in stated if one.text in lines)
     last = answers[-1] if answers else said
     return _UserTurn(said.at, *words, drawn, clean.count, last.text if answers else "", last.at)
+
+
+def _read(text: str, echo: Echo) -> tuple[list[str], list[SpokenStatement]]:
+    """Return a user's sentences, and what they state; all is in doubt beside an attack."""
+    read = spoken.doubted_sentences(text)
+    own = [normalise_whitespace(one) for one, _ in read]
+    attacks = suspicion.doubt(text)
+    known = {
+        spoken.unlisted(one): Doubt.STRONG if attacks else doubt
+        for one, (_, doubt) in zip(own, read, strict=True)
+    }
+    stated = [one for one in spoken.statements(own) if not echo.covers(one.text)]
+    return own, [replace(one, doubt=known.get(one.text, Doubt.STRONG)) for one in stated]
 
 
 def _set_apart(

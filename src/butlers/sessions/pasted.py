@@ -6,7 +6,6 @@ which neither is certain is in doubt: what it states waits for a person.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -27,13 +26,16 @@ PASTED_NOTE = re.compile(r"\[(?:a line|\d+ lines) pasted\]")
 """What stands for a block of code or a log."""
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _COLON = re.compile(r"[:：](?=[\s\"“„«「『])|：")
-_QUOTED = re.compile(r"\"[^\"]{20,}\"|“[^”]{8,}”|„[^“”]{8,}[“”]|«[^»]{8,}»|「[^」]{8,}」")
-_BRACKETED = re.compile(r"\[[^\]\n]{0,60}\]")
-_CLAUSE = re.compile(r".*[.!?。！？](?:\s|$)", re.DOTALL)
+_QUOTED = re.compile(
+    '"[^"]{20,400}"|“[^”]{8,400}”|„[^“”]{8,400}[“”]|«[^»]{8,400}»|「[^」]{8,400}」'
+)
+_BRACKETED, _ENDED = re.compile(r"\[[^\]\n]{0,60}\]"), re.compile(r"[.!?]\s|[。！？]")
+_CLAUSE = 200
+"""Characters before a colon that say what it announces."""
 RECORDED = -1
 """The paragraph of what a record says was pasted."""
 _SHORTEST = 12
-_MOST_LINES, _BLOCK, _MOST_CHARACTERS, _FEW_SENTENCES = 2, 1_500, 400, 2
+_MOST_LINES, _BLOCK, _MOST_CHARACTERS = 2, 1_500, 400
 
 
 class Doubt(IntEnum):
@@ -57,7 +59,11 @@ class Segment:
 
 def is_risky(text: str) -> bool:
     """Whether a text is about money, packages, hosts, credentials or approvals."""
-    return _TABLES["risky"].search(text) is not None
+    return _has("risky", text)
+
+
+def _has(table: str, text: str) -> bool:
+    return _TABLES[table].search(text) is not None
 
 
 def mark_pasted(text: str, pasted: Iterable[str]) -> str:
@@ -105,7 +111,7 @@ def _by_form(text: str) -> Iterator[Segment]:
         lines = [line for line in paragraph.split("\n") if line.strip()]
         # What a document is followed by may be the user's again.
         is_last = 0 < number == len(paragraphs) - 1
-        is_brought &= not is_last or any(map(_TABLES["document"].match, lines[:1]))
+        is_brought &= not is_last or _has("document", "".join(lines[:1]))
         for line in lines:
             if PASTED_NOTE.fullmatch(line.strip()):
                 # What was announced ends with it, and the user begins anew.
@@ -123,73 +129,74 @@ def _by_form(text: str) -> Iterator[Segment]:
 def _is_line_of_others(line: str, speakers: frozenset[str]) -> bool:
     speaker = _TABLES["speaker"].match(line)
     said = speaker is not None and speaker["who"].casefold() in speakers
-    return said or _TABLES["line"].match(line) is not None
+    return said or _has("line", line)
 
 
 def _speakers(text: str) -> frozenset[str]:
     """Return who speaks in a chat: names before a colon of which one comes again."""
-    named = [match["who"].casefold() for match in map(_TABLES["speaker"].match, text.split("\n"))
-             if match and not _TABLES["own"].search(match["who"])]  # fmt: skip
-    return frozenset(named) if len(named) > len(Counter(named)) > 1 else frozenset()
+    found = filter(None, map(_TABLES["speaker"].match, text.split("\n")))
+    names = [match["who"].casefold() for match in found if not _has("own", match["who"])]
+    return frozenset(names) if len(names) > len(set(names)) > 1 else frozenset()
 
 
 def _typed_until(line: str) -> int:
     """Return where in a line something begins that was brought along."""
-    if _TABLES["document"].match(line):
+    if _has("document", line):
         return 0
     greeting = _TABLES["salutation"].search(line)
-    ends = [greeting.start()] if greeting else []
-    for colon in _COLON.finditer(line):
-        clause = _CLAUSE.sub("", line[: colon.start()])
-        if _TABLES["brings"].search(clause) and not asks_to_remember(line[: colon.end()]):
-            ends.append(colon.end())
-    return min(ends, default=len(line))
+    announced = (
+        colon.end()
+        for colon in _COLON.finditer(line)
+        if _has("brings", _clause(line, colon.start()))
+        and not asks_to_remember(_clause(line, colon.end()))
+    )
+    return min(greeting.start() if greeting else len(line), next(announced, len(line)))
+
+
+def _clause(line: str, end: int) -> str:
+    return _ENDED.split(line[max(0, end - _CLAUSE) : end])[-1]
 
 
 def _announces(line: str, rest: str) -> bool:
     """Whether the lines below one are announced by it, and not by asking to remember them."""
-    line = line.rstrip()
-    if rest.strip() or not line.endswith((":", "：")) or asks_to_remember(line):
+    clause = _clause(line.rstrip(), len(line))
+    if rest.strip() or not clause.endswith((":", "：")) or asks_to_remember(clause):
         return False
-    clause = _CLAUSE.sub("", line)
-    return bool(_TABLES["brings"].search(clause)) or not _TABLES["own"].search(clause)
+    return _has("brings", clause) or not _has("own", clause)
 
 
 def doubts(found: Sequence[Segment], sentences: Sequence[tuple[int, str]]) -> list[Doubt]:
     """Say of each typed sentence, with its paragraph, how uncertain it is that a user typed it."""
     typed = [one for one in found if one.is_typed and not PASTED_NOTE.fullmatch(one.text.strip())]
     whole = "\n".join(one.text for one in typed)
-    is_recorded = any(one.paragraph == RECORDED for one in found)
     by_form = any(not one.is_typed and one.paragraph != RECORDED for one in found)
-    is_block = len(typed) > _MOST_LINES or len(whole) > _BLOCK
-    if by_form or is_block or _TABLES["others"].search(whole):
+    if by_form or len(typed) > _MOST_LINES or len(whole) > _BLOCK or _has("others", whole):
         return [Doubt.STRONG] * len(sentences)
-    # What is asked about is the paste that is on record.
-    asking = {n for n, (_, one) in enumerate(sentences) if not is_recorded and _asks(one)}
     is_long = len(whole) > _MOST_CHARACTERS or any(one.paragraph > 0 for one in typed)
-    is_amid = len(sentences) > _FEW_SENTENCES or "?" in whole
+    is_amid, asking = len(sentences) > 2 or "?" in whole, _asking(found, sentences)
+    return [
+        Doubt.STRONG
+        if asking - {number} or paragraph > 0 or _is_of_others(one)
+        else Doubt(is_long or (is_amid and is_risky(one)))
+        for number, (paragraph, one) in enumerate(sentences)
+    ]
 
-    def doubt(number: int, paragraph: int, sentence: str) -> Doubt:
-        if asking - {number} or paragraph > 0 or _is_of_others(sentence):
-            return Doubt.STRONG
-        return Doubt.SOME if is_long or (is_amid and is_risky(sentence)) else Doubt.NONE
 
-    return [doubt(number, *one) for number, one in enumerate(sentences)]
-
-
-def _asks(sentence: str) -> bool:
-    """Whether a sentence asks about a text, or for work on one."""
-    return _TABLES["asks"].search(sentence) is not None
+def _asking(found: Sequence[Segment], sentences: Sequence[tuple[int, str]]) -> set[int]:
+    """Return which sentences ask about a text, or for work on one that is not on record."""
+    if any(one.paragraph == RECORDED for one in found):
+        return set()
+    return {number for number, (_, one) in enumerate(sentences) if _has("asks", one)}
 
 
 def _is_of_others(sentence: str) -> bool:
     """Whether a sentence quotes or reports somebody, or is announced by something unknown."""
     sentence = _BRACKETED.sub("", sentence)
     before = _COLON.split(sentence, maxsplit=1)[0]
-    is_own = before == sentence or asks_to_remember(f"{before}:") or (
-        _TABLES["own"].search(before) and not _TABLES["texts"].search(before)
-    )  # fmt: skip
-    return not is_own or bool(_QUOTED.search(sentence) or _TABLES["attributed"].search(sentence))
+    is_own = before == sentence or (_has("own", before) and not _has("texts", before))
+    if not is_own and not asks_to_remember(f"{before}:"):
+        return True
+    return bool(_QUOTED.search(sentence)) or _has("attributed", sentence)
 
 
 def typed_runs(found: Iterable[Segment]) -> list[tuple[int, str]]:

@@ -55,16 +55,20 @@ def pieces_of(transcript: Transcript) -> list[NewPiece]:
     """Return the pieces of a part of a session in the order in which they were said."""
     exchanges, echo = list(transcript.exchanges()), Echo(transcript.recalled)
     found = list(exchange_pieces(exchanges, echo))
-    typed = normalise_whitespace(" ".join(asked.text for asked, _ in exchanges))
-    for text, at in decisions(exchanges):
-        by_user = all(one in typed for one in spoken.sentences(text))
-        origin = Origin.USER if by_user else None
-        found.append(NewPiece(PieceKind.DECISION, text, at, origin=origin))
+    found += _decided(exchanges)
     for one in failures(transcript):
         details = {"command": one.command, "error": one.error, "fix": one.fix}
         found.append(NewPiece(PieceKind.FAILURE, one.text, one.at, details))
     found += _file_pieces(transcript.calls)
     return sorted(found, key=lambda piece: piece.at)
+
+
+def _decided(exchanges: Sequence[Exchange]) -> Iterator[NewPiece]:
+    """Yield what was settled; it is the user's where all of its sentences are."""
+    typed = normalise_whitespace(" ".join(asked.text for asked, _ in exchanges))
+    for text, at in decisions(exchanges):
+        by_user = all(one in typed for one in spoken.sentences(text))
+        yield NewPiece(PieceKind.DECISION, text, at, origin=Origin.USER if by_user else None)
 
 
 def exchange_pieces(exchanges: Sequence[Exchange], echo: Echo) -> Iterator[NewPiece]:
@@ -114,19 +118,28 @@ def _words(turn: str, question: str) -> list[NewPiece]:
         return [NewPiece(PieceKind.SAID, f"[{question}] {plain}", "", origin=Origin.USER)]
     if len(_WORD.findall(plain)) < _FEWEST_WORDS and not plain.endswith("?"):
         return []
+    return _pieces_of_turn(shown)
+
+
+def _pieces_of_turn(shown: str) -> list[NewPiece]:
+    """Return what was typed, what may be, and what was brought along, each in pieces."""
     own = spoken.doubted_sentences(shown)
     unsure = [one for one, doubt in own if doubt is Doubt.STRONG and not one.endswith(_ASKING)]
-    brought = [one.text for one in segments(shown) if not one.is_typed]
-    title = _TITLE.search("\n".join(brought)) if len(shown) > _DOCUMENT else None
-    # Of a document that somebody pasted its title is kept, and what they said about it.
-    brought = [title[1]] if title else [one for text in brought for one in spoken.sentences(text)]
-    notes = spoken.PASTED_NOTE.findall(shown)
-    typed = _packed([one for one, _ in own if one not in unsure] + notes)
+    sure = [one for one, _ in own if one not in unsure] + spoken.PASTED_NOTE.findall(shown)
+    typed = _packed(sure)
     typed = typed if len(typed) <= _MOST_SAID else [*typed[:4], *typed[-(_MOST_SAID - 4) :]]
     pieces = [NewPiece(PieceKind.SAID, text, "", origin=Origin.USER) for text in typed]
     pieces += [NewPiece(PieceKind.SAID, text, "", UNSURE, Origin.USER) for text in _packed(unsure)]
-    more = [NewPiece(PieceKind.SAID, one, "", origin=Origin.DOCUMENT) for one in _packed(brought)]
-    return [*pieces, *more][: max(_MOST_SAID, len(typed) + 1)]
+    brought = _packed(_brought(shown))
+    pieces += [NewPiece(PieceKind.SAID, one, "", origin=Origin.DOCUMENT) for one in brought]
+    return pieces[: max(_MOST_SAID, len(typed) + 1)]
+
+
+def _brought(shown: str) -> list[str]:
+    """List the sentences that were brought along; of a long document its title alone."""
+    texts = [one.text for one in segments(shown) if not one.is_typed]
+    title = _TITLE.search("\n".join(texts)) if len(shown) > _DOCUMENT else None
+    return [title[1]] if title else [one for text in texts for one in spoken.sentences(text)]
 
 
 def _packed(sentences: Sequence[str]) -> list[str]:

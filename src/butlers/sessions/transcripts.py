@@ -148,8 +148,7 @@ def _claude(transcript: Transcript, record: Mapping[str, Any], at: str) -> None:
     attachment, message = mapping(record.get("attachment")), record.get("message")
     if attachment.get("type") == "hook_additional_context":
         _recall(transcript, _texts(attachment.get("content")))
-    for of in (record, attachment):
-        transcript.pasted += pasted_texts(of)
+    transcript.pasted += pasted_texts(record) + pasted_texts(attachment)
     if attachment.get("type") == "queued_command":
         _say(transcript, Speaker.USER, attachment.get("prompt"), at)
     if record.get("type") not in tuple(Speaker) or not isinstance(message, dict):

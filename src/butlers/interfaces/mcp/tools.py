@@ -194,22 +194,15 @@ def _concise_field(field: dict[str, Any]) -> dict[str, Any]:
     if concise.get("default", ...) is None:
         del concise["default"]  # not being required says so
     concise.pop("minLength", None)  # what is empty is refused by name
-    _open(concise)
     choices = [choice for choice in field.get("anyOf", []) if choice != {"type": "null"}]
     if len(choices) != 1 or "type" not in choices[0]:
         return concise
     (choice,) = choices
     del concise["anyOf"]
     null = {"enum": [*choice["enum"], None]} if "enum" in choice else {}
-    bounds = {key: value for key, value in _open(choice).items() if key != "minLength"}
+    implied = {"minLength": choice.get("minLength"), "additionalProperties": True}
+    bounds = {k: v for k, v in choice.items() if k not in implied or v != implied[k]}
     return {**bounds, "type": [choice["type"], "null"], **null, **concise}
-
-
-def _open(schema: dict[str, Any]) -> dict[str, Any]:
-    """Leave out that an object may have any key, which is so by default."""
-    if schema.get("additionalProperties") is True:
-        del schema["additionalProperties"]
-    return schema
 
 
 def _is_structured(annotation: object) -> bool:

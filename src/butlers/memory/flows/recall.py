@@ -28,7 +28,6 @@ from butlers.memory.policy.trust import (
     may_answer,
     order_by_trust,
     order_facts_by_trust,
-    people_first,
     with_origin,
 )
 from butlers.memory.store import rules, search
@@ -263,10 +262,8 @@ async def score(
         [one.parts.relevance for one in recalled], [one.composite_score for one in recalled]
     )
     found = {recalled[number].ref: recalled[number] for number in order}
-    likely = [one.parts.relevance for one in found.values()]
-    ordered = order_by_trust(people_first(list(found), loaded, likely), loaded)
-    ordered = demote_doubted(ordered, loaded)
-    return [found[ref] for ref in ordered[:limit]]
+    likely = {ref: one.parts.relevance for ref, one in found.items()}
+    return [found[ref] for ref in demote_doubted(order_by_trust(likely, loaded), loaded)[:limit]]
 
 
 def _used(row: Row, now: datetime) -> Row:

@@ -100,8 +100,8 @@ def excerpt_of(row: Row) -> dict[str, Any]:
 def provenance(new: New, lineage: Lineage, source: Row | None = None) -> Provenance:
     """Return a new memory's origin, trust and author, and why it is quarantined, if it is.
 
-    It is trusted no further than the caller and the episode it is drawn from. What a person stores
-    is never quarantined; what a transcript says in a person's name may be. A document's caller
+    It is trusted no further than the caller and the episode it is drawn from. Nothing that a
+    person stores is quarantined; what a transcript says in their name may be. A document's caller
     states nothing in a person's name.
     """
     origin = min(new.origin or lineage.origin, lineage.origin, key=lambda one: one.trust)
@@ -172,8 +172,9 @@ def why_not_replaced(holder: Row, by: Trust) -> str | None:
     return LESS_TRUSTED if holder["trust"] > min(Trust.INFERRED, by) else None
 
 
-def order_by_trust(ranked: Sequence[T], rows: Mapping[T, Row]) -> list[T]:
+def order_by_trust(relevance: Mapping[T, float], rows: Mapping[T, Row]) -> list[T]:
     """Keep the order, but let facts and rules each rank behind more trusted ones of their kind."""
+    ranked = people_first(relevance, rows)
     levels = {_authority(rows[ref]) for ref in ranked if "predicate" in rows.get(ref, ())}
     ordered = order_facts_by_trust(ranked, rows) if len(levels) > 1 else list(ranked)
     rules = {rows[ref]["id"]: ref for ref in ordered if "maturity" in rows.get(ref, ())}
@@ -200,27 +201,25 @@ def order_facts_by_trust(ranked: Sequence[T], rows: Mapping[T, Row]) -> list[T]:
     return ordered
 
 
-def people_first(ranked: Sequence[T], rows: Mapping[T, Row], relevance: Sequence[float]) -> list[T]:
+def people_first(relevance: Mapping[T, float], rows: Mapping[T, Row]) -> list[T]:
     """Keep the order, but let a person's facts precede others about the same subject.
 
     None passes what is more than twice as relevant.
     """
-    ordered = list(zip(ranked, relevance, strict=True))
-    for number, (ref, own) in enumerate(ordered):
-        row = rows[ref]
-        if "predicate" not in row or not is_from_person(row):
-            continue
-        behind = (n for n, (one, _) in enumerate(ordered[:number]) if _gives_way(rows[one], row))
+    ordered = list(relevance)
+    for number, ref in enumerate(relevance):
+        before = ordered[:number]
+        behind = (n for n, other in enumerate(before) if _gives_way(rows[other], rows[ref]))
         first = next(behind, number)
-        if all(2 * own >= other for _, other in ordered[first:number]):
+        if all(2 * relevance[ref] >= relevance[other] for other in before[first:]):
             ordered.insert(first, ordered.pop(number))
-    return [ref for ref, _ in ordered]
+    return ordered
 
 
 def order_facts(facts: Sequence[Row]) -> list[Row]:
     """Order facts that answer no question: a person's first of each subject, then by trust."""
     rows = dict(enumerate(facts))
-    ordered = people_first(list(rows), rows, [1.0] * len(rows))
+    ordered = people_first(dict.fromkeys(rows, 1.0), rows)
     return [rows[number] for number in order_facts_by_trust(ordered, rows)]
 
 
@@ -233,10 +232,11 @@ def _authority(row: Row) -> tuple[bool, int]:
     return not is_from_person(row), -row["trust"]
 
 
-def _gives_way(row: Row, persons: Row) -> bool:
-    """Whether a fact is about the subject of a person's, and no person's itself."""
-    is_fact = "predicate" in row and not is_from_person(row)
-    return is_fact and _subject(row) == _subject(persons)
+def _gives_way(row: Row, other: Row) -> bool:
+    """Whether a fact that no person stated is about the subject of one that a person stated."""
+    are_facts = "predicate" in row and "predicate" in other
+    is_others = are_facts and is_from_person(other) and not is_from_person(row)
+    return is_others and _subject(row) == _subject(other)
 
 
 def _key(fact: Row) -> tuple[str, str]:
