@@ -40,8 +40,8 @@ class Embedding:
 
     vector: list[float]
     version_id: UUID
-    text: str
-    words: str
+    text: str = ""
+    words: str = ""
 
     def columns(self, text: str) -> dict[str, Any]:
         """Return the columns by which a text, mostly this one, is searched: vector and words."""
