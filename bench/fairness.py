@@ -116,10 +116,8 @@ class Crowd:
                 time.sleep(0.05)
 
 
-def _ask_all(
-    url: str, token: str, clients: int, ask: Ask, go: Any, pending: Any, answered: Any
-) -> None:
-    loud = Tenant(url, token)
+def _ask_all(url: str, token: str, clients: int, ask: Ask, *shared: Any) -> None:
+    loud, (go, pending, answered) = Tenant(url, token), shared
 
     async def client(number: int) -> None:
         turn = number

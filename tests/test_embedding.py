@@ -124,7 +124,8 @@ def test_a_text_of_megabytes_is_what_its_beginning_is(engine) -> None:
 def test_batches_hold_every_text_once_and_stay_small(lengths: list[int]) -> None:
     network = get_embedding_engine()._loaded()
     # Each text has a token for its beginning and one for its end.
-    batches = network.plan(["a " * (length - 2) or None for length in lengths])
+    texts = ["a " * (length - 2) or None for length in lengths]
+    batches = network.batches([network.tokenize(text) for text in texts])
     positions = [position for batch in batches for position in batch]
     assert sorted(positions) == list(range(len(lengths)))
     for batch in batches:

@@ -24,8 +24,8 @@ MAX_TOKENS = 256
 
 # Larger batches get no faster, cost memory for good, and keep other tenants waiting for longer.
 _TOKENS_PER_BATCH = MAX_TOKENS
-# More than MAX_TOKENS of any real text, so that a text of megabytes is not tokenised whole.
-_MAX_CHARACTERS = 65_536
+# More than MAX_TOKENS of any real text, so that a long one is not tokenised whole.
+_MAX_CHARACTERS = 16_384
 # The same question goes to every butler of a fleet, and again for the next page.
 _RECENT = 64
 
@@ -94,7 +94,7 @@ class EmbeddingEngine:
         if not texts:
             return []
         network, vectors = self._network or self._loaded(), dict[int, list[float]]()
-        for batch in network.plan(texts):
+        for batch in network.batches([network.tokenize(text) for text in texts]):
             vectors |= network.encode(batch)
         return [vectors[position] for position in range(len(texts))]
 
@@ -110,7 +110,8 @@ class EmbeddingEngine:
         network = self._network
         if network is None:
             network = await _worked(self._loaded)
-        for batch in await _worked(network.plan, tuple(texts)):
+        token_ids = [await _worked(network.tokenize, text) for text in texts]
+        for batch in network.batches(token_ids):
             vectors |= await _worked(network.encode, batch)
         return [vectors[position] for position in range(len(texts))]
 
@@ -179,11 +180,13 @@ class _Network:
         self._inputs = {given.name for given in self._session.get_inputs()}
         self.dimensions: object = self._session.get_outputs()[0].shape[-1]
 
-    def plan(self, texts: Sequence[str | None]) -> list[_Batch]:
+    def tokenize(self, text: str | None) -> list[int]:
+        """Return the token ids of one text: the library's batches start threads."""
+        cleaned = kernel_text.clean((text or "")[:_MAX_CHARACTERS])
+        return list(self._tokenizer.encode(cleaned if cleaned.strip() else " ").ids)
+
+    def batches(self, token_ids: Sequence[list[int]]) -> list[_Batch]:
         """Group texts from short to long, within the tokens of a batch."""
-        cleaned = (kernel_text.clean((text or "")[:_MAX_CHARACTERS]) for text in texts)
-        # One by one: the library's batches start threads, which warn after every fork.
-        token_ids = [self._tokenizer.encode(text if text.strip() else " ").ids for text in cleaned]
         batches: list[_Batch] = [{}]
         for position, ids in sorted(enumerate(token_ids), key=lambda text: len(text[1])):
             if (len(batches[-1]) + 1) * len(ids) > _TOKENS_PER_BATCH:

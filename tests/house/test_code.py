@@ -32,6 +32,7 @@ GUARDS = {
     "interfaces/http/fanout.py": "one butler that fails leaves what the others say complete",
     "memory/flows/consolidation/run.py": "a tenant or a group that fails leaves the others alone",
     "memory/flows/consolidation/apply.py": "an action that fails leaves the others alone",
+    "kernel/throttle.py": "what is thrown at metered work is thrown into it, and ends there",
     "notebook/search.py": "whatever a caller's callback does, the search goes on",
 }
 

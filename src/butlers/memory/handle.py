@@ -41,8 +41,8 @@ class Embedding:
 
     vector: list[float]
     version_id: UUID
-    text: str
-    words: str
+    text: str = ""
+    words: str = ""
     parts: tuple[tuple[str, list[float]], ...] = ()
     """What of it less trusted memories may say, if there are any: the whole, then sentences."""
 

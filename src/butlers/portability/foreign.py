@@ -10,7 +10,7 @@ from butlers.errors import ButlersError, InvalidInput
 from butlers.host.butler import Butler
 from butlers.memory.flows import portable
 from butlers.memory.flows.batch import store_batch
-from butlers.memory.flows.checks import checked_each
+from butlers.memory.flows.memory_checks import checked_each
 from butlers.memory.flows.session_parts import last_part
 from butlers.memory.model import Lineage, New, NewFact
 from butlers.memory.operations import OperationContext

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from butlers.db.postgres import Transaction
 from butlers.errors import ButlersError, Unavailable
-from butlers.memory.flows.checks import checked_each
 from butlers.memory.flows.conflict_detection import embed_predicates
 from butlers.memory.flows.entity_linking import hold_all
+from butlers.memory.flows.memory_checks import checked_each
 from butlers.memory.flows.remember import rate_checked, store_in
 from butlers.memory.flows.results import Stored
 from butlers.memory.handle import Embedding, Memory

@@ -8,9 +8,9 @@ from uuid import UUID
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, NotFound
 from butlers.kernel.text import says_the_same
-from butlers.memory.flows.checks import checked
 from butlers.memory.flows.doubts import find_in_doubt
 from butlers.memory.flows.fact_windows import existing_fact, inherit_sources
+from butlers.memory.flows.memory_checks import checked
 from butlers.memory.flows.proposals import propose_fact
 from butlers.memory.flows.provenance import link_repeated, provenance_of
 from butlers.memory.flows.remember import insert_fact

@@ -10,7 +10,6 @@ from butlers.db.postgres import Row, Transaction
 from butlers.errors import NotFound
 from butlers.memory import limits
 from butlers.memory.flows import links as linkage
-from butlers.memory.flows.checks import checked
 from butlers.memory.flows.conflict_detection import detect_conflicts, embed_predicates
 from butlers.memory.flows.doubts import find_in_doubt
 from butlers.memory.flows.entity_linking import link_entity
@@ -27,6 +26,7 @@ from butlers.memory.flows.fact_windows import (
     window_of,
     with_window,
 )
+from butlers.memory.flows.memory_checks import checked
 from butlers.memory.flows.proposals import propose_fact
 from butlers.memory.flows.provenance import (
     Sourced,
@@ -68,7 +68,6 @@ from butlers.memory.store import episodes, facts, rules
 from butlers.memory.store.facts import FactKey
 
 FLOOD = "a flood from one source"
-_MINUTE = timedelta(minutes=1)
 Derived = TypeVar("Derived", NewFact, NewRule)
 T = TypeVar("T", bound=New)
 
@@ -254,7 +253,7 @@ def rate_checked(memory: Memory, new: T, lineage: Lineage) -> T:
         return new
     token, now = f"{lineage.tenant_id}\x1f{lineage.actor}", memory.now()
     recent = memory.recent_writes.get(token) or deque()
-    while recent and now - recent[0] >= _MINUTE:
+    while recent and now - recent[0] >= timedelta(minutes=1):
         recent.popleft()
     recent.append(now)
     memory.recent_writes.set(token, recent)

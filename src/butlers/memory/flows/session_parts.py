@@ -8,10 +8,10 @@ from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import ButlersError
-from butlers.memory.flows.checks import checked_each
 from butlers.memory.flows.decisions import mark_past, settles
 from butlers.memory.flows.entity_linking import hold_all
 from butlers.memory.flows.links import derive_in, link_in
+from butlers.memory.flows.memory_checks import checked_each
 from butlers.memory.flows.proposals import propose_stated
 from butlers.memory.flows.provenance import Sourced, link_repeated
 from butlers.memory.flows.remember import insert_episode, store_episode_in, store_in
