@@ -64,25 +64,28 @@ async def verify(
     with await asyncio.to_thread(Archive, file, passphrase) as archive:
         await _prove(archive)
         if deep:
-            with tempfile.TemporaryDirectory(prefix="butlers-") as scratch:
-                os.chmod(scratch, 0o711)  # for the account that runs the database of root
-                home = Home(Path(scratch) / "home")
-                home.root.mkdir(0o711)
-                try:
-                    for line in await _fill(archive, home, tell, only_here=True):
-                        tell(line)
-                finally:
-                    await asyncio.to_thread(_remove_cluster, home)
+            await _restore_aside(archive, tell)
         return archive.manifest
+
+
+async def _restore_aside(archive: Archive, tell: Tell) -> None:
+    """Restore a backup to a scratch home, tell what is wrong with it, and remove it."""
+    with tempfile.TemporaryDirectory(prefix="butlers-") as scratch:
+        os.chmod(scratch, 0o711)  # for the account that runs the database of root
+        home = Home(Path(scratch) / "home")
+        home.root.mkdir(0o711)
+        try:
+            for line in await _fill(archive, home, tell, only_here=True):
+                tell(line)
+        finally:
+            await asyncio.to_thread(_remove_cluster, home)
 
 
 async def restore(file: Path, home: Home, tell: Tell = print, passphrase: str = "") -> RestoredHome:
     """Restore a backup into an empty home and check the number of rows; Conflict if not empty."""
     found: list[str] = []
-    with (
-        await asyncio.to_thread(Archive, file, passphrase) as archive,
-        _alone_in(home) as building,
-    ):
+    opened = await asyncio.to_thread(Archive, file, passphrase)
+    with opened as archive, _alone_in(home) as building:
         if not (building.root / _WHOLE).exists():
             await asyncio.to_thread(_clear, building)
             _must_be_empty(home)
@@ -262,10 +265,8 @@ def _remove_cluster(home: Home) -> None:
 
 def _must_be_empty(home: Home) -> None:
     names = {entry.name for entry in home.root.iterdir()} - {home.restoring_directory.name}
-    own = sorted(names - _ANYWHERE) or sorted(
-        f"hooks/{file.name}" for file in home.root.glob("hooks/*.token")
-    )
-    if own:
+    tokens = (f"hooks/{file.name}" for file in home.root.glob("hooks/*.token"))
+    if own := sorted(names - _ANYWHERE) or sorted(tokens):
         raise Conflict(
             f"{home.root} is not empty, it has {', '.join(own[:4])}: restore a backup into an "
             "empty home: choose one with --home DIR, or move this one away"

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
@@ -175,15 +176,14 @@ class Memory:
             versions = await embeddings.find_versions(work.tx)
         version, engine = self._in_use(versions)
         is_compared = any(one.has_less_trusted for one in versions)
-        parts = {text: parts_of(text) if is_compared else [] for text in texts}
-        every = list(dict.fromkeys([*texts, *(one for some in parts.values() for one in some)]))
+        parts = [parts_of(text) if is_compared else [] for text in texts]
+        every = list(dict.fromkeys(chain(texts, *parts)))
         made = dict(zip(every, await self.vectors(engine, every), strict=True))
         version_id = version.id if version else await self._register(engine, lineage)
-        compared = {text: tuple((one, made[one]) for one in parts[text]) for text in texts}
         words = await read_apart(sum(map(_spelt, texts)), searchable, list(texts))
         return [
-            Embedding(made[text], version_id, text, of, compared[text])
-            for text, of in zip(texts, words, strict=True)
+            Embedding(made[text], version_id, text, of, tuple((one, made[one]) for one in some))
+            for text, of, some in zip(texts, words, parts, strict=True)
         ]
 
     async def embed_question(

@@ -113,8 +113,7 @@ def parse(written: str | Iterable[str], pasted: Sequence[str] = ()) -> Transcrip
     # Only a newline ends a line: JSON may hold other separators as they are.
     lines = list(io.StringIO(written, newline="\n") if isinstance(written, str) else written)
     for record in filter(None, map(parse_object, redact(lambda: lines))):
-        at = str(record.get("timestamp") or "")
-        payload = record.get("payload")
+        at, payload = str(record.get("timestamp") or ""), record.get("payload")
         if not isinstance(payload, dict):
             _claude(transcript, record, at)
         elif record.get("type") == "response_item":

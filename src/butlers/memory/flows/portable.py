@@ -78,17 +78,22 @@ async def find_about(memory: Memory, about: str, lineage: Lineage) -> Selection:
     """
     with suppress(ValueError):
         return await preview(memory, ErasureRequest(entity_id=UUID(about)), lineage)
-    async with memory.transaction(lineage, snapshot=True) as tx:
-        persons = erasure.called(about, [row async for row, _ in rows_of(tx, "entity")])
-    if len(persons) > 1:
-        known = "; ".join(f"{p['canonical_name']}, {p['entity_type']}: {p['id']}" for p in persons)
-        raise Conflict(f"about: {len(persons)} have the name {about!r:.60}; give an id: {known}")
-    id = UUID(persons[0]["id"]) if persons else None
+    id = await _entity_called(memory, about, lineage)
     wanted = ErasureRequest(entity_id=id) if id else ErasureRequest(about=about)
     selection = await preview(memory, wanted, lineage)
     if not selection.counts:
         raise NotFound(f"about: nothing names {about!r:.60}; give another name, or an entity id")
     return selection
+
+
+async def _entity_called(memory: Memory, name: str, lineage: Lineage) -> UUID | None:
+    """Return the entity of a name or alias, None where there is none; Conflict for several."""
+    async with memory.transaction(lineage, snapshot=True) as tx:
+        found = erasure.called(name, [row async for row, _ in rows_of(tx, "entity")])
+    if len(found) > 1:
+        known = "; ".join(f"{p['canonical_name']}, {p['entity_type']}: {p['id']}" for p in found)
+        raise Conflict(f"about: {len(found)} have the name {name!r:.60}; give an id: {known}")
+    return UUID(found[0]["id"]) if found else None
 
 
 async def export_found(

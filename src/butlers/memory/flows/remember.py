@@ -171,12 +171,11 @@ async def _restate(
         sources = [new.source_episode_id] if new.source_episode_id else []
         await confirm_by(work, MemoryRef(MemoryType.FACT, before["id"]), sources)
         return StoredFact(before["id"], None, confirmed=True)
-    is_low = provenance.trust is Trust.LOW
-    at = before["last_confirmed_at"] if is_low else work.now
+    at = before["last_confirmed_at"] if provenance.trust is Trust.LOW else work.now
     provenance = trust.restating(provenance, before)
     stored = await insert_fact(work, merged_with(new, before), embedding, provenance, place, at)
     await inherit_history(work, before, stored.id, at)
-    return replace(stored, confirmed=not is_low)
+    return replace(stored, confirmed=provenance.trust > Trust.LOW)
 
 
 async def insert_fact(

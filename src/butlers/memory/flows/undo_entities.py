@@ -142,9 +142,7 @@ async def _restore_superseded(work: UndoContext, pairs: Pairs) -> tuple[list[UUI
     froms, tos, sinces = ([_instant(pair[n]) for pair in known] for n in (3, 4, 5))
     await unmerge.split_conflicts(work.tx, befores=befores, winners=winners, losers=losers)
     await unmerge.split_links(work.tx, winners=winners, losers=losers)
-    for row in await unmerge.reopen(work.tx, winners=winners, sinces=sinces):
-        moved = moved_window(window_of(row), Window(None, row["valid_to"]))
-        await work.record_undo(EventType.FACT_BOUNDED, row["id"], moved)
+    await _reopen(work, winners, sinces)
     restored = await unmerge.restore_superseded(work.tx, losers=losers, froms=froms, tos=tos)
     for row in restored:
         before = Window(row["was_valid_from"], row["was_valid_to"])
@@ -152,6 +150,15 @@ async def _restore_superseded(work: UndoContext, pairs: Pairs) -> tuple[list[UUI
         await work.record_undo(EventType.FACT_RESTORED, row["id"], payload)
     current = [row["id"] for row in restored]
     return current, [id for id in losers if id not in current]
+
+
+async def _reopen(
+    work: UndoContext, winners: Sequence[UUID], sinces: Sequence[datetime | None]
+) -> None:
+    """Give facts back the beginning that a merge gave another's."""
+    for row in await unmerge.reopen(work.tx, winners=winners, sinces=sinces):
+        moved = moved_window(window_of(row), Window(None, row["valid_to"]))
+        await work.record_undo(EventType.FACT_BOUNDED, row["id"], moved)
 
 
 async def _adopt(work: UndoContext, entity: Row) -> None:

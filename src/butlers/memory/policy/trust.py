@@ -101,9 +101,9 @@ def provenance(new: New, lineage: Lineage, source: Row | None = None) -> Provena
     """Return a new memory's origin, trust and author, and why it is quarantined, if it is.
 
     It is trusted no further than the caller and the episode it is drawn from. Nothing that a
-    person stores is quarantined; what a transcript says in their name may be. A document's caller
-    states nothing in a person's name.
+    person stores is quarantined; what a transcript says in their name may be.
     """
+    # A caller that passes on a document states nothing in a person's name.
     origin = min(new.origin or lineage.origin, lineage.origin, key=lambda one: one.trust)
     most = Trust(source["trust"]) if source else Trust.STATED
     held = new.doubt or (DRAWN_FROM_HELD if source and source["is_held"] else "")
