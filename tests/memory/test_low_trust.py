@@ -137,10 +137,19 @@ async def test_what_only_low_trust_knows_is_told_within_its_share(memory):
     assert 0 < len(block.included[ContextSection.LOW_TRUST]) <= 2
 
 
+@pytest.mark.contract("L52", "L50")
+async def test_of_low_trust_the_merely_nearest_is_not_told(memory):
+    fact = await know(memory, OWNER, "harbour", "crane", "crane of the harbour is yellow")
+    await know(memory, LOW, "garden", "roses", "roses by the door")
+    query = CandidateQuery("Which harbour crane is yellow?")
+    found = await recall.recall(memory, query, 10, AGENT, nearest=True)
+    assert [one.ref.id for one in found] == [fact]
+
+
 @pytest.mark.contract("L52")
 async def test_one_long_memory_of_low_trust_does_not_fill_a_block(memory):
     await know(memory, OWNER, "harbour", "crane", "crane of the harbour is yellow")
-    await know(memory, LOW, "harbour", "crane colour", "harbour crane " * 900)
+    await know(memory, LOW, "harbour", "crane colour", "harbour crane " * 150)
     await know(memory, LOW, "harbour", "crane size", "harbour crane small")
     wanted = context.ContextQuery("harbour crane", "general", 800)
     block = (await context.build_context(memory, wanted, AGENT)).block
