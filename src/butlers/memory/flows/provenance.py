@@ -43,8 +43,7 @@ async def provenance_of(
 ) -> Sourced:
     """Return the provenance of a new memory; what repeats a less trusted one is trusted as little.
 
-    What a person states is not compared. What somebody more trusted said before, or a person at
-    any time, loses no trust when somebody else says it too.
+    What a person states is not compared. What was said first, or by a person, loses no trust.
     """
     known = trust.provenance(new, work.lineage, source)
     if known.origin.is_person or known.trust is Trust.LOW:

@@ -29,8 +29,6 @@ GONE = ("gone", "retracted", "forgotten", "expired")
 
 _EXCERPT = 120
 _LIMITS = {"few": EXACT, "most": NEAREST, "told_since": datetime.fromtimestamp(0, UTC)}
-_PERSONS = ["cli", "operator"]
-"""The actors of people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +203,7 @@ async def _with_copies(
             return taken, copies, kept
         compared |= {row["id"] for row in new}
         asked = {"kinds": [row["kind"] for row in new], "ids": [row["id"] for row in new]}
-        for row in await repeats.find_copies(tx, persons=_PERSONS, **asked, **_LIMITS):
+        for row in await repeats.find_copies(tx, **asked, **_LIMITS):
             says = (row["content"], row["original"], row["similarity"])
             if row["id"] not in compared and (row["is_linked"] or says_again(*says)):
                 (kept if row["is_persons"] else copies)[row["id"]] = row

@@ -1,16 +1,16 @@
 -- {compared} --
 -- Memories `n` with what tells who said something first, and their similarity to a vector.
 join lateral (
-  select e.content, e.trust, e.origin, e.created_at, e.quarantined is not null as is_held,
-    e.last_referenced_at >= :told_since as was_told
+  select e.content, e.trust, e.origin, e.agent, e.accepted_by, e.created_at,
+    e.quarantined is not null as is_held, e.last_referenced_at >= :told_since as was_told
   from episodes e where e.tenant_id = :tenant_id and n.kind = 'episode' and e.id = n.id
   union all
-  select concat_ws(' ', f.subject, f.predicate, f.content), f.trust, f.origin, f.created_at,
-    f.quarantined is not null, f.last_referenced_at >= :told_since
+  select concat_ws(' ', f.subject, f.predicate, f.content), f.trust, f.origin, f.agent,
+    f.accepted_by, f.created_at, f.quarantined is not null, f.last_referenced_at >= :told_since
   from facts f where f.tenant_id = :tenant_id and n.kind = 'fact' and f.id = n.id
   union all
-  select r.content, r.trust, r.origin, r.created_at, r.quarantined is not null,
-    r.last_referenced_at >= :told_since
+  select r.content, r.trust, r.origin, r.agent, r.accepted_by, r.created_at,
+    r.quarantined is not null, r.last_referenced_at >= :told_since
   from rules r where r.tenant_id = :tenant_id and n.kind = 'rule' and r.id = n.id
 ) m on true
 
@@ -22,29 +22,20 @@ join lateral (
 ) size
 
 -- find_nearest --
--- The memories nearest to a vector.
+-- The memories nearest to a vector, of low trust and others.
 select n.kind, n.id, n.similarity, m.content, m.trust, m.origin, m.created_at, m.is_held, m.was_told
 from (
   select i.memory_type as kind, i.memory_id as id, 1 - near.distance as similarity
   from {size}
+  cross join (values (false), (true)) side (low)
   cross join lateral nearest_memories(
-    :tenant_id, :version_id, :near::vector(384)::halfvec(384), :most, size.by_index
+    :tenant_id, :version_id, :near::vector(384)::halfvec(384), :most, size.by_index, side.low
   ) found
   cross join lateral unnest(found.docs, found.distances) as near (doc, distance)
   join index_memories i on i.tenant_id = :tenant_id and i.doc = near.doc
 ) n
 {compared}
 order by n.similarity desc, n.id
-
--- {by_a_person} --
--- Whether a person stated, accepted or confirmed a memory.
-m.origin in ('operator', 'user') and m.trust = 4 or exists (
-    select from memory_events c
-    where c.tenant_id = :tenant_id and c.memory_id = n.id and (
-      c.event_type in ('fact_accepted', 'rule_accepted', 'episode_accepted')
-      or c.event_type in ('fact_confirmed', 'rule_confirmed') and c.actor = any(:persons::text[])
-    )
-  )
 
 -- find_copies --
 -- What was stored after some memories and is linked as their repetition, or is near; of a session
@@ -64,8 +55,9 @@ near as (
   join index_vectors v
     on v.tenant_id = :tenant_id and v.version_id = e.id and v.doc = d.doc
   cross join {size}
+  cross join (values (false), (true)) side (low)
   cross join lateral nearest_memories(
-    :tenant_id, v.version_id, v.embedding, :most, size.by_index
+    :tenant_id, v.version_id, v.embedding, :most, size.by_index, side.low
   ) found
   cross join lateral unnest(found.docs, found.distances) as near (doc, distance)
   join index_memories i on i.tenant_id = :tenant_id and i.doc = near.doc
@@ -76,7 +68,7 @@ near as (
   where l.tenant_id = :tenant_id and l.relation = 'derived_from' and {repeating}
 )
 select n.kind, n.id, n.similarity, n.is_linked, m.content, o.content as original,
-  {by_a_person} as is_persons
+  {from_person} as is_persons
 from near n
 join originals o on o.id = n.original_id
 {compared}
