@@ -248,3 +248,14 @@ def test_the_schema_is_that_of_storing_one_and_refers_to_nothing():
         alone = OPERATIONS[f"store_{kind}"].input_model.model_fields
         assert one["properties"].keys() == {"memory_type", *alone}
         assert one["properties"]["memory_type"]["enum"] == [kind]
+
+
+async def test_metadata_nested_beyond_reason_refuses_its_memory_alone(memory, lineage):
+    deep = {}
+    for _ in range(5_000):
+        deep = {"a": deep}
+    long = NewEpisode("a settled word " * 400, "general")
+    given = [long, NewEpisode("tea", "general", metadata=deep), replace(long, content="x" * 5_000)]
+    stored = await flow.store_batch(memory, given, lineage)
+    assert [result.stored is not None for result in stored.results] == [True, False, True]
+    assert "deep" in stored.results[1].error
