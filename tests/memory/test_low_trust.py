@@ -103,7 +103,8 @@ async def test_whatever_low_trust_says_the_others_are_told_as_if_it_did_not(memo
             NewEpisode: lambda said, n: NewEpisode(said, "general", author="Staging Database"),
         }[kind](said, number)
         await store(memory, made, LOW)
-    await entities.create_entity(memory, "port", "person", ["staging", "database"], None, LOW)
+    await entities.create_entity(memory, "Port", "person", None, None, LOW)
+    await entities.create_entity(memory, "Zanzibar", "place", ["staging", "port"], None, LOW)
     after, low = await told(memory, question)
     # A search keeps room for low trust; everything else has it where others left room.
     for place, (was, now) in enumerate(zip(before, after, strict=True)):

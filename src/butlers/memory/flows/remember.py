@@ -164,7 +164,7 @@ async def _store_linked(
 async def _restate(
     work: UnitOfWork, new: NewFact, embedding: Embedding, provenance: Provenance, place: Placement
 ) -> StoredFact:
-    """Supersede a fact that says the same, or only confirm it; low trust prolongs nothing."""
+    """Supersede a fact that says the same and inherit, or confirm it; low trust prolongs none."""
     [before] = await facts.find(work.tx, ids=[place.same], now=work.now)
     may_confirm = work.settings.facts.same_again == "confirm" and before["trust"] > Trust.LOW
     if may_confirm and only_confirms(new, before, place):
