@@ -69,7 +69,8 @@ class DoomedHome:
         meanwhile: float = 0.0,
         end: Callable[[], None] = lambda: None,
     ) -> bool:
-        """Let clients write to a daemon that is killed at a step, or after some seconds.
+        """Let clients write to a daemon that is killed at a step, or some seconds after it
+        acknowledged something.
 
         `meanwhile`: kill the database server after so many seconds first. `end`: what else is
         killed at once. Return whether it came as far as being ready.
@@ -83,9 +84,7 @@ class DoomedHome:
             if meanwhile:
                 time.sleep(meanwhile)
                 self.kill_server()
-            deadline = time.monotonic() + seconds
-            while time.monotonic() < deadline and daemon.process.poll() is None:
-                time.sleep(0.005)
+            self._wait(daemon, seconds)
             _kill(daemon)
             end()
             for writer in writers:
@@ -94,6 +93,14 @@ class DoomedHome:
         finally:
             _kill(daemon)
             daemon.process.wait(MOST_SECONDS)
+
+    def _wait(self, daemon: Daemon, seconds: float) -> None:
+        """Wait until the daemon is dead, or the seconds since the first answer are over."""
+        before, deadline = self.journal.acknowledged.total(), time.monotonic() + MOST_SECONDS
+        while time.monotonic() < deadline and daemon.process.poll() is None:
+            time.sleep(0.005)
+            if before is not None and self.journal.acknowledged.total() > before:
+                before, deadline = None, time.monotonic() + seconds
 
     def _begin(self, daemon: Daemon) -> list[Writer]:
         writers = []

@@ -79,6 +79,10 @@ class Writer:
         self.journal.acknowledged[f"store {kind}"] += 1
         self._own.append((kind, id))
 
+    def leave(self, *ids: str) -> None:
+        """Do nothing more with these: what is undone with their source shall be known."""
+        self._own = [(kind, id) for kind, id in self._own if id not in ids]
+
     def own(self, kind: str, *states: str) -> str:
         """Something of one's own that surely is in one of these states."""
         known = set(self.journal.certain(kind, *states))
@@ -176,6 +180,7 @@ class Writer:
         told = self.post("episodes", content=f"Person {next(_numbers)} wrote")
         self.knows("episode", told["id"], "active")
         ids = [self.store(source_episode_id=told["id"]) for _ in range(2)]
+        self.leave(*ids)
         self.sources.append((told["id"], ids))
 
     def consolidate(self) -> None:
