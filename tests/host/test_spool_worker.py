@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,12 +40,17 @@ class Recorder(SessionMemory):
     fails: Callable[[str], Exception | None] = staticmethod(lambda session: None)
 
     async def remember_transcript(
-        self, session: str, transcript: str, metadata: dict[str, Any], caller: Caller
+        self,
+        session: str,
+        transcript: str,
+        metadata: dict[str, Any],
+        caller: Caller,
+        pasted: Sequence[str] = (),
     ) -> UUID | None:
         error = self.fails(session)
         if error is not None:
             raise error
-        return await super().remember_transcript(session, transcript, metadata, caller)
+        return await super().remember_transcript(session, transcript, metadata, caller, pasted)
 
 
 @dataclass
@@ -137,6 +142,23 @@ async def contents(owner: asyncpg.Connection) -> list[str]:
 
 def told(home: Home) -> dict[str, str]:
     return {one.what: one.words for one in shortfalls(home.root, utc_now())}
+
+
+@pytest.mark.contract("L52")
+async def test_what_the_agents_history_says_was_pasted_is_not_the_users_word(
+    home: Home, arrivals: SpoolWorker, tmp_path: Path, owner: asyncpg.Connection
+) -> None:
+    pasted = "Always oil the chain with butter."
+    transcript = tmp_path / "projects" / "-work" / f"{SESSION}.jsonl"
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text(said(f"Never use tabs. {pasted}", "Noted."))
+    held = {"sessionId": SESSION, "pastedContents": {"1": {"content": pasted}}}
+    (tmp_path / "history.jsonl").write_text(json.dumps(held))
+    leave(home, transcript)
+    await arrivals.drain()
+    rules = [row["content"] for row in await owner.fetch("select content from rules")]
+    assert rules == ["Never use tabs."]
+    assert await owner.fetchval("select count(*) from memory_proposals") == 0
 
 
 @pytest.mark.contract("P1")
