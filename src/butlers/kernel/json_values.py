@@ -85,13 +85,17 @@ def _brief_row(row: dict[str, Any], excerpt: int | None = None) -> dict[str, Any
             shown[key] = {part: round(score, _DIGITS) for part, score in value.items()}
         elif key.endswith("_at"):
             shown[key] = datetime.fromisoformat(value).replace(microsecond=0).isoformat()
+    _drop_repeated(shown)
+    if excerpt and len(content := shown.get("content", "")) > excerpt:
+        shown |= {"content": content[:excerpt], "content_length": len(content)}
+    return shown
+
+
+def _drop_repeated(shown: dict[str, Any]) -> None:
     if shown.get("last_confirmed_at") == shown.get("created_at"):
         shown.pop("last_confirmed_at", None)  # storing it was the only confirmation
     if "score_parts" in shown:
         shown.pop("effective_confidence", None)  # the parts have it
-    if excerpt and len(content := shown.get("content", "")) > excerpt:
-        shown |= {"content": content[:excerpt], "content_length": len(content)}
-    return shown
 
 
 def closed_object(properties: Mapping[str, Any]) -> dict[str, Any]:

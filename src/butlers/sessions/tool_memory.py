@@ -72,10 +72,7 @@ class ToolMemory:
     async def after_call(
         self, session: str, call: AgentCall, caller: Caller, *, failed: bool
     ) -> Injection:
-        """Return what fixed the error of a call before; unless it `failed` surely, the very error.
-
-        The newest of several fixes for one error is told.
-        """
+        """Return the newest fix of a call's error; unless it `failed` surely, of the very error."""
 
         async def found() -> Injection:
             least = LEAST_OVERLAP if failed else 1.0

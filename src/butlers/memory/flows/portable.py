@@ -1,7 +1,7 @@
 """Export a tenant's memory row by row, and import it again."""
 
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
@@ -120,12 +120,17 @@ async def _with_references(tx: Transaction, selection: Selection) -> set[str]:
             kept |= set() if found.isdisjoint(ends) else ends
             if kind.name != "link":
                 references[row[kind.key]] = [row[name] for name in _REFERENCES if row.get(name)]
-    waiting = list(kept)
+    return _reached(kept, references)
+
+
+def _reached(ids: Set[str], references: Mapping[str, Iterable[str]]) -> set[str]:
+    """Return some ids with all that they refer to, directly or not."""
+    reached, waiting = set(ids), list(ids)
     while waiting:
-        new = set(references.get(waiting.pop(), ())) - kept
-        kept |= new
+        new = set(references.get(waiting.pop(), ())) - reached
+        reached |= new
         waiting += new
-    return kept
+    return reached
 
 
 async def bring(memory: Memory, lines: Iterable[ImportLine], lineage: Lineage) -> Brought:
