@@ -77,7 +77,10 @@ def test_what_is_taken_along_is_the_same_bytes_in_another_butler(home: Home, tmp
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     run(home, "export", first)
     assert first.stat().st_mode & 0o077 == 0
-    assert "2 note" in run(home, "import", first, "--trusted", "-b", "kitchen")
+    trusted, person = ("import", first, "--trusted", "-b", "kitchen"), operating(home, "kitchen")
+    refused = butlers(*trusted, "--home", home.root)
+    assert refused.returncode == 1 and "only a person may vouch" in refused.stderr
+    assert "2 note" in run(home, *trusted, env=person)
     run(home, "export", second, "-b", "kitchen")
     assert first.read_bytes() == second.read_bytes()
 
@@ -112,7 +115,7 @@ def test_everything_about_one_person_is_one_file_that_can_be_imported(
     assert not said & {"tea — hot", "Holidays in Wilmarieland"}
     assert [row["note"]["key"] for row in rows if "note" in row] == ["wilmarie-birthday"]
 
-    run(home, "import", file, "-b", "kitchen")
+    run(home, "import", file, "--trusted", "-b", "kitchen", env=operating(home, "kitchen"))
     again = run(home, "export", "-", "--about", "Wilmarie", "-b", "kitchen").splitlines()
     assert again[1:-1] == file.read_text().splitlines()[1:-1]
     missing = butlers("export", "--home", home.root)
