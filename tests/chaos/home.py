@@ -52,13 +52,24 @@ class DoomedHome:
         home.butler_file(BUTLER).write_text(RUNTIME)
         home.settings_file.write_text("[server]\nrequests_per_minute = 1000000\n")
         store = TokenStore(home.tokens_file)
-        self.token = store.create(BUTLER, "default", rights=Right.OPERATE)[1]
+        self.token = self.operator = store.create(BUTLER, "default", rights=Right.OPERATE)[1]
+        """What its clients call with; and what lets its commands decide."""
         self.server = EmbeddedPostgres(home.database_directory)
         """The home's database server, which stays while others are killed."""
 
     def dsn(self, butler: str = BUTLER) -> str:
         """How its owner reaches the database of a butler while the server runs."""
         return self.server.dsn(database_name(butler))
+
+    @contextmanager
+    def deciding_for(self, butler: str) -> Iterator[None]:
+        """Let commands decide for another butler for the block."""
+        before, store = self.operator, TokenStore(self.home.tokens_file)
+        self.operator = store.create(butler, "default", rights=Right.OPERATE)[1]
+        try:
+            yield
+        finally:
+            self.operator = before
 
     # Writing
 
@@ -115,7 +126,8 @@ class DoomedHome:
         words = [*map(str, arguments), "--home", str(self.home.root)]
         with Path(os.devnull).open("r+b") as null, self._said().open("wb") as said:
             streams = [null.fileno(), said.fileno(), said.fileno()]
-            process = Forked(words, ENVIRONMENT | fated(step), None, streams)
+            given = {"BUTLERS_OPERATOR_TOKEN": self.operator}
+            process = Forked(words, ENVIRONMENT | given | fated(step), None, streams)
             deadline = time.monotonic() + seconds
             while process.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.005)
