@@ -126,8 +126,7 @@ def _text_of(written: ast.expr, names: Mapping[str, object]) -> object:
 def _made_later() -> Iterator[Found]:
     from butlers.memory.policy import suspicion  # noqa: PLC0415
 
-    for table in ("orders", "demands"):
-        yield f"suspicion.{table}", suspicion._any_of(table), frozenset({"search"})
+    yield "suspicion.orders", suspicion._any_of("orders"), frozenset({"search"})
 
 
 # Their functions read texts and touch nothing else.

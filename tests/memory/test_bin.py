@@ -40,7 +40,7 @@ EVERY_COLUMN = """
     dead_letter_reason = 'gave up', last_referenced_at = created_at + interval '1 microsecond',
     metadata = '{"a": [1, {"b": null}]}', idempotency_key = 'once', place = 4, author = 'Ann',
     said_at = created_at - interval '1 day', consolidation_batch = 2,
-    origin = 'document', trust = 2, stored_by = 'token:x'
+    origin = 'document', trust = 2, stored_by = 'token:x', agent = 'codex', accepted_by = 'cli'
 """
 
 

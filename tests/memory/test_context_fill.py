@@ -61,7 +61,7 @@ async def test_a_line_tells_the_day_it_was_said_and_who_said_it(memory, lineage,
     new = NewEpisode("the tea house closes early", "general", said_at=said, author="Ann")
     await remember.store_episode(memory, new, lineage)
     built = await build_context(memory, ContextQuery("when does the tea house close?"), lineage)
-    assert "- 2025-03-09, Ann: the tea house closes early\n" in built.text
+    assert "- 2025-03-09, Ann (via an agent): the tea house closes early\n" in built.text
 
 
 async def test_without_a_butler_a_context_is_built_from_all_that_recall_finds(memory):

@@ -221,8 +221,8 @@ async def test_low_trust_is_gone_after_thirty_days_unless_somebody_else_confirms
 
 @pytest.mark.contract("L52")
 async def test_pieces_of_sessions_of_low_trust_end_after_thirty_days_too(memory, owner):
-    for who in (LOW, AGENT):
-        await store(memory, NewEpisode("the crane is green", "general", piece="said"), who)
+    for who, text in ((LOW, "the crane is green"), (AGENT, "the harbour opens at nine")):
+        await store(memory, NewEpisode(text, "general", piece="said"), who)
     rows = await owner.fetch("select expires_at - created_at as days from episodes order by trust")
     assert [row["days"].days for row in rows] == [30, 365]
 

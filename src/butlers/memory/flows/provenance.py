@@ -46,13 +46,18 @@ async def provenance_of(
     What a person states is not compared. What was said first, or by a person, loses no trust.
     """
     known = trust.provenance(new, work.lineage, source)
-    if known.origin.is_person or known.trust is Trust.LOW:
+    if _is_persons(known, source) or known.trust is Trust.LOW:
         return Sourced(known)
     for part in embedding.parts:
         if row := await _find_original(work, part, embedding.version_id, known.trust):
             original = MemoryRef(MemoryType(row["kind"]), row["id"])
             return Sourced(replace(known, trust=_trust_of(row)), original)
     return Sourced(known)
+
+
+def _is_persons(known: Provenance, source: Row | None) -> bool:
+    """Whether a person states something, or it is drawn from what the operator stored."""
+    return known.origin.is_person or (source is not None and source["origin"] == Origin.OPERATOR)
 
 
 async def find_repeated(memory: Memory, text: str, lineage: Lineage) -> list[str]:

@@ -20,7 +20,7 @@ MOST_PARTS = 24
 """Sentences of one text that are compared."""
 _FEWEST_WORDS, _PREFIX, _LONGEST = 2, 4, 2_000
 _WORD = re.compile(r"[\u3040-\u9fff]|[^\W_\u3040-\u9fff](?:[\w./@-]*[^\W_])?")
-_MARK = re.compile(r"[./@_]|\d{3}|-.*\d|\d.*-")
+_MARK = re.compile(r"[./@_]|\d{3}|^(?=[^-]*-)(?=\D*\d)")
 _OWN = load_tables(__file__)
 _WEIGHTS, _LEAST = _OWN["weights"], _OWN["least"]
 _DENYING = frozenset(TABLES["words"]["negation"]) | frozenset(_OWN["denial"]["words"])

@@ -9,8 +9,8 @@ on conflict (tenant_id, idempotency_key) where idempotency_key is not null do no
 returning id, expires_at
 
 -- get_source --
--- Where, by whom and when an episode was said, its trust, and whether it is in quarantine.
-select butler, session_id, place, author, coalesce(said_at, created_at) as said_at, trust,
+-- Where, by whom and when an episode was said, its origin and trust, and whether it is in quarantine.
+select butler, session_id, place, author, coalesce(said_at, created_at) as said_at, origin, trust,
   quarantined is not null as is_held
 from episodes
 where tenant_id = :tenant_id and id = :id
