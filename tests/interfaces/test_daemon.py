@@ -74,7 +74,7 @@ def test_the_first_start_furnishes_the_home_and_tells_how_to_connect(home: Home)
         assert running["url"].startswith("http://127.0.0.1:")
         assert running["butlers"] == {"general": {"mcp": f"{running['url']}/butlers/general/mcp"}}
         assert running["butlers"]["general"]["mcp"] in daemon.stdout
-        assert "claude mcp add" in daemon.stdout
+        assert "connect claude-code" in daemon.stdout and "token new" in daemon.stdout
         token = daemon.first_token
         assert daemon.stdout.count(token) == 1
         assert home.tokens_file.stat().st_mode & 0o777 == 0o600

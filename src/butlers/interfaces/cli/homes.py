@@ -154,19 +154,14 @@ def _welcome(
         lines += ["Get another link later:", f"  {shell_command(home, 'open')}"]
     name, token = first_token or (next(iter(running.butlers)), None)
     if token:
-        lines += [f"Operator token for {name}, shown only once; agents need no operator's:"]
+        lines += [f"Operator token for {name}, shown only once; keep it from agents:"]
         lines += [f"  export BUTLER_TOKEN={token}"]
-    else:
-        command = shell_command(home, "token", "new", "--butler", name, "--tenant", "default")
-        lines += ["Make a token for an agent:", f"  {command}"]
     butler = [] if name == "general" else ["--butler", name]
     lines += [
-        "Connect an agent, for example Claude Code:",
-        f"  claude mcp add --transport http {name} {running.butlers[name]['mcp']} "
-        '--header "Authorization: Bearer $BUTLER_TOKEN"',
-        "Or run this in a project's directory, so that its sessions are remembered too "
-        "(codex works the same way):",
+        "Connect Claude Code, in a project's directory (codex works the same way):",
         f"  {shell_command(home, 'connect', 'claude-code', *butler)}",
+        "Make a token for any other client, which uses the address above:",
+        f"  {shell_command(home, 'token', 'new', '--butler', name, '--tenant', 'default')}",
     ]
     typer.echo("\n".join(lines))
 
