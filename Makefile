@@ -25,6 +25,8 @@ run: install  ## install and start the daemon (options: ARGS="--port 9000")
 	@$(BIN)/butlers up $(ARGS)
 
 test cluster one: export TMPDIR := $(shell $(PYTHON) scripts/scratch.py)
+# Hundreds of processes are started; each would compile every module it imports.
+test cluster one: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.tested browser check  ## run every check and every test (options: ARGS="-k name")
 	@$(if $(CITUS),$(BESIDE),) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 	@$(if $(CITUS),,echo "No test ran on a Citus cluster: set CITUS=DIRECTORY to run them.")

@@ -4,6 +4,7 @@ One embedded server serves all workers of a run. A template database is migrated
 worker copies it, and every test starts from empty tables.
 """
 
+import gc
 import hashlib
 import itertools
 import os
@@ -36,6 +37,8 @@ from runs import clear_up, run_directory
 # How quick examples are made says something of the machine alone.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared")
+# Collecting thousands of tests makes objects that stay.
+gc.set_threshold(100_000, 50)
 
 TEMPLATE = "butler_template"
 BRANCHES = [MemoryModule.migrations]

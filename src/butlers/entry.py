@@ -1,5 +1,6 @@
 """The entry point of `butlers`; the only module that imports both command line and web pages."""
 
+import gc
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run a command; `butlers mcp` is forwarded before anything else is imported."""
+    gc.set_threshold(20_000, 20)  # imports and rows make many objects, few of them in cycles
     if sys.argv[1:2] != ["mcp"] or not forward(sys.argv[2:]):
         from butlers.interfaces.cli import main as run_command
 
