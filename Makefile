@@ -14,7 +14,7 @@ ON_CLUSTER := tests/cluster tests/interfaces/http/test_api_tenants.py $(patsubst
 BESIDE = $(BIN)/python scripts/beside.py '$(MAKE) --no-print-directory cluster'
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test cluster one coverage check hooks bench chaos mutants docs browser
+.PHONY: help install run test cluster one coverage check hooks bench chaos mutants docs site browser
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 20
@@ -62,6 +62,9 @@ mutants: $(VENV)/.tested  ## break the code on purpose and list what no test not
 
 docs: $(VENV)/.tested  ## write the generated pages of docs/
 	@PYTHONPATH=scripts $(BIN)/python -m references docs
+
+site: $(VENV)/.tested  ## build the documentation as a site (build/site)
+	@$(BIN)/python scripts/docs_site.py
 
 browser:
 	@scripts/install-chromium

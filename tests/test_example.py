@@ -61,7 +61,8 @@ def test_the_documented_python_runs(tmp_path: Path) -> None:
     assert result.endswith("replaced: ['nuts']\n")
 
 
-def test_the_readme_shows_what_the_example_prints() -> None:
-    root = Path(__file__).parents[1]
-    shown = (root / "docs/example-output.txt").read_text(encoding="utf-8").strip("\n")
-    assert shown in (root / "README.md").read_text(encoding="utf-8")
+def test_the_readme_and_the_recipes_lead_to_what_the_example_prints() -> None:
+    assert "](docs/example-output.txt)" in (PROJECT / "README.md").read_text(encoding="utf-8")
+    recipes = (PROJECT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    assert "`.venv/bin/python examples/a_week.py`" in recipes
+    assert "](example-output.txt)" in recipes

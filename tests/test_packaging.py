@@ -3,9 +3,7 @@
 import json
 import re
 import subprocess
-import sys
 import tomllib
-import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -132,16 +130,3 @@ def test_the_command_is_installed() -> None:
     (script,) = metadata.entry_points(group="console_scripts", name="butlers")
     assert script.value == "butlers.entry:main"
     assert callable(script.load())
-
-
-def test_a_wheel_carries_all_that_is_not_python(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(build, cwd=ROOT, capture_output=True, check=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    packed = set(zipfile.ZipFile(wheel).namelist())
-    source = ROOT / "src"
-    files = (path for path in source.rglob("*") if path.is_file())
-    needed = {str(path.relative_to(source)) for path in files if "__pycache__" not in path.parts}
-    assert needed <= packed
-    assert any(name.endswith(".sql") for name in needed)
-    assert any(name.endswith(".control") for name in needed)

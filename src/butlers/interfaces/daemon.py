@@ -161,9 +161,8 @@ async def _on_schedule(butlers: Mapping[str, Butler]) -> AsyncIterator[None]:
 
 async def _prepare_sessions(butlers: Mapping[str, Butler], host: str, port: int) -> None:
     """Tell sessions where their tools are; end those that a dead process left open."""
-    here = _address({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)
     for name, butler in butlers.items():
-        butler.session_tokens.url = f"{here}/butlers/{name}/mcp"
+        butler.session_tokens.url = f"{_address(host, port)}/butlers/{name}/mcp"
         try:
             await butler.session_log.end_interrupted(butler.settings.butler.tenant)
         except ButlersError as error:
@@ -254,4 +253,5 @@ async def _serving(
 
 
 def _address(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"

@@ -266,6 +266,19 @@ async def test_what_a_cleanup_removed_is_restored_from_the_bin(
     assert "The bin is empty." in visitor.home("/bin").words
 
 
+@pytest.mark.contract("L25")
+async def test_an_episode_expires_only_once_it_was_read_or_forgotten(
+    visitor: PageVisitor, caller: ApiCaller
+):
+    episode = (await caller.post("/episodes", {"content": "The boiler is a Vaillant"}))["id"]
+    assert "expires" not in visitor.home("/episodes").words
+    page = visitor.home(f"/episodes/{episode}").words
+    assert "Expires some days after consolidation has read it" in page
+    visitor.act(f"/episodes/{episode}/forget")
+    page = visitor.home(f"/episodes/{episode}").words
+    assert "Expires" in page and "after consolidation" not in page
+
+
 @pytest.mark.contract("P7", "L37")
 async def test_what_is_less_trusted_is_reviewed_beside_what_is_so(
     visitor: PageVisitor, caller: ApiCaller

@@ -161,7 +161,7 @@ def _outcome(stored: Row, kind: str) -> str:
     parts = [f"{'confirmed' if confirmed and not replaced else 'stored'} {kind} {stored['id']}"]
     if replaced:
         parts.append(f", {'restates' if confirmed else 'replaces'} {replaced}")
-    dates = (("valid_from", "since"), ("valid_to", "until"), ("expires_at", "expires"))
+    dates = (("valid_from", "since"), ("valid_to", "until"), ("expires_at", "kept at least until"))
     parts += [f", {word} {at[:10]}" for name, word in dates if (at := stored.get(name))]
     parts.append(f"; secrets masked: {masked}" if (masked := stored.get("masked")) else "")
     return "".join(parts)

@@ -56,7 +56,7 @@ class EpisodeStored(StoreResult):
     """An episode that was stored."""
 
     expires_at: Instant
-    """When it expires, unless it is consolidated before (ISO 8601)."""
+    """When it expires; later if it was not consolidated by then (ISO 8601)."""
 
 
 class Candidate(Output):

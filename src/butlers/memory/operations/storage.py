@@ -51,8 +51,8 @@ async def store_episode(ctx: OperationContext, params: StoreEpisode) -> StoredEp
     """Store what happened: a short account of a session or an observation.
 
     Use it at the end of a piece of work, or when something worth keeping happened that is not yet
-    a settled fact. Episodes expire after some days; before that, facts and rules are drawn from
-    them. Returns {id, expires_at}.
+    a settled fact. An episode expires some days after facts and rules were drawn from it. Returns
+    {id, expires_at}.
     """
     new = NewEpisode(**await episode_fields(ctx, params))
     return await remember.store_episode(ctx.memory, new, ctx.lineage)
