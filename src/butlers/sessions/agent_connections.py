@@ -180,7 +180,7 @@ def _own_change(
     if "source" in own:
         text = Path(__file__).with_name("agents").joinpath(own["source"]).read_text("utf-8")
         home = "" if connection.is_portable else str(connection.home)
-        words = {"__BUTLER__": connection.butler, "__HOME__": home, "__HOOK__": json.dumps(hook)}
+        words = {"@BUTLER@": connection.butler, "@HOME@": home, "@HOOK@": json.dumps(hook)}
         for name, word in words.items():
             text = text.replace(name, word)
     if before not in (None, text) and not is_ours(before, connection.butler):

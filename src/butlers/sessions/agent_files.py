@@ -115,10 +115,7 @@ def toml_change(path: Path, edit: Edit) -> FileChange:
 
 
 def yaml_change(path: Path, key: str, edit: Edit) -> FileChange:
-    """Return the change that an edit makes to our entries under a key of a YAML file.
-
-    Only their lines, and the line of the key, are read.
-    """
+    """Return the change that an edit makes to our entries under a key of YAML; no more is read."""
     before = read(path)
     text = before or ""
     found = {each[2]: each for each in _YAML_ENTRY.finditer(text)}

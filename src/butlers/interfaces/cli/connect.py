@@ -176,9 +176,10 @@ def _connect(order: _Order, agent: "Agent") -> bool:
     from butlers.sessions.original_files import OriginalFiles
 
     home, connection = order.home, order.connection
+    tenant = butler_settings(home, order.butler).butler.tenant
     if agent.name == SNIPPET:
         show_json(connection.snippet())
-        return True
+        return order.show or ensure_hook_token(home, order.butler, tenant) or True
     if order.project is not None and home.root != find_home(None).root:
         raise InvalidInput(_NO_PATHS.format(home=home.root))
     record, where = _record(order, agent), files_of(agent, order.project, connection.server_name)
@@ -186,7 +187,7 @@ def _connect(order: _Order, agent: "Agent") -> bool:
     more = [] if order.reader is None else [_consolidation_change(order, agent)]
     if not _agreed([*changes, *more], order, "Write this?"):
         return order.show
-    ensure_hook_token(home, order.butler, butler_settings(home, order.butler).butler.tenant)
+    ensure_hook_token(home, order.butler, tenant)
     OriginalFiles(home.originals_directory).connect(changes, record.key)
     for change in more:
         change.apply()
@@ -202,29 +203,37 @@ def _hints(order: _Order, agent: "Agent") -> list[str]:
     from butlers.kernel.word_tables import load_tables
 
     settings, words = butler_settings(order.home, order.butler), load_tables(__file__)
-    lines = [*agent.table["next"], *agent.table.get("limits", ())]
-    lines += [words["always"]] if agent.has_hooks else []
-    lines += [words["shared"]] if order.project is not None else []
-    lines.append(f"To keep the daemon running: {shell_command(order.home, 'service', 'install')}")
     is_read = settings.runtime.kind != "none" or settings.mcp.consolidate
-    offer = words["offer"] + (words["offer_runtime"] if "runtime" in agent.table else "")
-    lines += [] if is_read else [offer]
-    return lines + ([words["restart"]] if order.reader is not None else [])
+    service = f"To keep the daemon running: {shell_command(order.home, 'service', 'install')}"
+    twice = [words["twice"].format(place=place) for place in _other_places(order, agent)]
+    lines = [
+        (agent.has_hooks, words["always"]),
+        (order.project is not None, words["shared"]),
+        (True, service),
+        (not is_read, words["offer"] + words["offer_runtime"] * ("runtime" in agent.table)),
+        (order.reader is not None, words["restart"]),
+    ]
+    known = [*agent.table["next"], *agent.table.get("limits", ()), *twice]
+    return known + [line for is_true, line in lines if is_true]
+
+
+def _other_places(order: _Order, agent: "Agent") -> list[str]:
+    """List where else sessions of an agent are told of this butler."""
+    found = [each for each in connections(order.home).all() if each.client == agent.name]
+    return [
+        each.project or "your own settings"
+        for each in found
+        if each.butler == order.butler and bool(each.project) != bool(order.project)
+    ]
 
 
 def _list(order: _Order, found: "Sequence[Agent]") -> None:
     """List the agents of this machine, and where each is connected."""
-    records = connections(order.home).all()
-    rows = [
-        (
-            each.name,
-            ", ".join(
-                f"{r.butler} ({r.project or 'user'})" for r in records if r.client == each.name
-            )
-            or "no",
-        )
-        for each in found
-    ]
+    where = dict[str, list[str]]()
+    for record in connections(order.home).all():
+        place = f"{record.butler} ({record.project or 'user'})"
+        where.setdefault(record.client, []).append(place)
+    rows = [(each.name, ", ".join(where.get(each.name, ["no"]))) for each in found]
     if rows:
         show_table(("agent", "connected"), rows, wraps=("connected",))
     else:

@@ -1,4 +1,4 @@
 // Written by `butlers connect`; `butlers disconnect` removes it.
-// __BUTLER__, home: __HOME__
-const HOOK = __HOOK__
+// @BUTLER@, home: @HOME@
+const HOOK = @HOOK@
 export default function () {}
