@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from butlers.errors import Conflict, InvalidInput
+from butlers.errors import Conflict, InvalidInput, Unavailable
 from butlers.hook import LOW_TRUST
 from butlers.sessions.agent_files import FileChange, read, settings_change, table
 from butlers.sessions.agents import Agent, load_agent
@@ -115,6 +115,8 @@ def connecting(connection: Connection, agent: Agent, where: ConnectionFiles) -> 
             settings.setdefault(name, value)
         for event, native in own["events"].items():
             entries = table(settings, path, "hooks").setdefault(native, [])
+            if not isinstance(entries, list):
+                raise Unavailable(f"{path}: hooks.{native} is not a list. Nothing was changed")
             _add_hook(entries, connection, agent, event)
 
     changes = _settings_changes(agent, where, add)
@@ -135,11 +137,7 @@ def disconnecting(connection: Connection, agent: Agent, where: ConnectionFiles) 
             if events.get(native) == []:
                 _drop(settings, "hooks", native)
 
-    texts = [(path, read(path)) for path, _ in where.own]
-    gone = [
-        FileChange(path, text, None if is_ours(text, connection.butler) else text)
-        for path, text in texts
-    ]
+    gone = [_own_removal(path, connection.butler) for path, _ in where.own]
     return _settings_changes(agent, where, drop) + gone
 
 
@@ -183,12 +181,17 @@ def _own_change(
         words = {"@BUTLER@": connection.butler, "@HOME@": home, "@HOOK@": json.dumps(hook)}
         for name, word in words.items():
             text = text.replace(name, word)
-    if before not in (None, text) and not is_ours(before, connection.butler):
+    if before not in (None, text) and not _is_our_file(before, connection.butler):
         raise Conflict(f"{path} is a file of your own, so {agent.table['title']} is not connected")
     return FileChange(path, before, text, mode=0o755 if own.get("script") else 0o644)
 
 
-def is_ours(text: str | None, butler: str) -> bool:
+def _own_removal(path: Path, butler: str) -> FileChange:
+    text = read(path)
+    return FileChange(path, text, None if _is_our_file(text, butler) else text)
+
+
+def _is_our_file(text: str | None, butler: str) -> bool:
     """Whether a file is one that we wrote for this butler."""
     lines = (text or "").replace('", "', " ").replace('"', " ").splitlines()
     return any(_is_ours(line, butler) for line in lines)

@@ -58,7 +58,8 @@ class _Text:
 
 def parse(text: str, *, comments: bool = False) -> Any:
     """Return the value of a JSON text; ValueError if it is none."""
-    return json.loads(_Text(text).strict if comments else text)
+    # NaN, which JSON lacks, equals nothing: int refuses it.
+    return json.loads(_Text(text).strict if comments else text, parse_constant=int)
 
 
 def edited(raw: str, value: Any) -> str:

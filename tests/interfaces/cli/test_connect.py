@@ -212,6 +212,7 @@ def test_where_the_agents_say_their_settings_are_is_believed(
         (".mcp.json", "{// a comment\n}"),
         (".mcp.json", "[]"),
         (".claude/settings.json", '{"hooks": []}'),
+        (".mcp.json", '{"half": NaN}'),
         (".codex/config.toml", "= broken"),
         (".codex/hooks.json", "{"),
     ],
