@@ -32,13 +32,14 @@ if TYPE_CHECKING:
 
 For = Literal["project", "user"]
 AgentArgument = Annotated[
-    str | None, typer.Argument(help="The agent [default: those found on this machine].")
+    str | None, typer.Argument(help="Which agent; a wrong name lists all [default: those found].")
 ]
 ScopeOption = Annotated[
     For | None, typer.Option(help="Write to your own settings, or to a project's [default: user].")
 ]
 ProjectOption = Annotated[
-    Path | None, typer.Option("--project", help="The project's directory [default: this one].")
+    Path | None,
+    typer.Option("--project", help="A project, to write in its settings [default: this one]."),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")]
 Reader = Literal["agent", "runtime"]
