@@ -309,8 +309,11 @@ def test_hooks_start_the_butlers_only_where_that_was_asked_for(home: Home, proje
     told = connect(home, project, "claude-code", "--yes")
     assert "a session would start without memory: the daemon was not running" in told
     assert "--start" not in file.read_text()
-    connect(home, project, "claude-code", "--yes", "--start")
-    assert file.read_text().count("butlers-hook general --start") == len(EVENTS) + 2
+    # By the command it would start one here.
+    agent, asked = load_agent("claude-code"), Connection("general", home.root, True, False, True)
+    (change,) = [one for one in connecting(asked, agent, files_of(agent, project)) if one.is_needed]
+    assert (change.after or "").count("butlers-hook general --start") == len(EVENTS) + 2
+    change.apply()
     connect(home, project, "claude-code", "--yes", verb="disconnect")
     assert list(project.iterdir()) == []
 
