@@ -121,7 +121,7 @@ def test_an_agent_that_was_killed_and_one_that_runs_no_hooks_lose_nothing(
 
 def _kill_after_its_answer(one: Agent, prompt: str, home: Home, directory: Path) -> None:
     """Kill an agent, and all it started, when it has answered and before it can say goodbye."""
-    file = one.project / (
+    file = one.user / (
         ".claude/settings.json" if one.name == "claude-code" else ".codex/hooks.json"
     )
     settings = json.loads(file.read_text())

@@ -192,7 +192,7 @@ async def test_what_an_agent_of_low_trust_says_waits_behind_what_others_stated(
     with_home = {"env": ENVIRONMENT | {"HOME": str(tmp_path)}, "cwd": tmp_path}
     connected = ("connect", "claude-code", "--low-trust", "--yes", "--home", home.root)
     assert butlers(*connected, **with_home).returncode == 0
-    (server,) = json.loads((tmp_path / ".mcp.json").read_text())["mcpServers"].values()
+    (server,) = json.loads((tmp_path / ".claude.json").read_text())["mcpServers"].values()
     started = StdioServerParameters(command=server["command"], args=server["args"], env=ENVIRONMENT)
     async with Client(stdio_client(started)) as client:
         false = stated | {"content": "Elm Street", "scope": "global"}

@@ -186,7 +186,17 @@ def _brief(error: Exception) -> str:
 BACKUPS = "backups"
 _LEFT_OUT = frozenset(
     # Databases are dumped, logs and sign-in links are of this machine, tokens are secret.
-    {"postgres", "logs", "run.json", "run.new", "mcp.sock", "invitations", "hooks", "commands"}
+    {
+        "postgres",
+        "logs",
+        "run.json",
+        "run.new",
+        "mcp.sock",
+        "invitations",
+        "hooks",
+        "commands",
+        "originals",
+    }
     | {BACKUPS, spool.RESERVE}
 )
 _PASSING = (".lock", "-wal", "-shm", "-journal")

@@ -53,6 +53,8 @@ class Home:
     """Digests of sign-in links that were not used yet."""
     connections_file = _PathInHome("connections.json")
     """Which agents are connected to which butler."""
+    originals_directory = _PathInHome("originals")
+    """The settings files of agents as they were before they were connected."""
     restoring_directory = _PathInHome(".restoring")
     """Where a backup is being restored; left behind by a restore that was interrupted."""
     logs_directory = _PathInHome("logs")

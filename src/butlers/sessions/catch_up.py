@@ -3,7 +3,7 @@
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -14,13 +14,12 @@ from uuid import UUID
 
 from butlers.atomic_files import replace_file
 from butlers.llm.envelopes import mapping, parse_object
-from butlers.sessions.agent_connections import Client, Connection, Scope, user_directory
+from butlers.sessions.agent_connections import Connection
+from butlers.sessions.agents import Agent, load_agent
 from butlers.sessions.projects import identify
 
 _FIRST_LINES = 50
 _MAX_LINE_BYTES = 1024 * 1024
-_DIRECTORIES = {Client.CLAUDE_CODE: "projects", Client.CODEX: "sessions"}
-_PATTERNS = {Client.CLAUDE_CODE: "*/*.jsonl", Client.CODEX: "*/*/*/rollout-*.jsonl"}
 _UUID_LENGTH = 36
 
 
@@ -36,6 +35,8 @@ class Connected:
     since: str
     low_trust: bool = False
     """Whether memories of its sessions have low trust."""
+    starts: bool = False
+    """Whether its hooks start the daemon."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -57,13 +58,14 @@ class Connected:
 
 
 def connected(
-    connection: Connection, client: Client, scope: Scope, project: Path, since: datetime
+    connection: Connection, agent: Agent, project: Path | None, since: datetime
 ) -> Connected:
     """Make the record of a connection, with the directory of this user's transcripts."""
-    directory = os.path.realpath(project) if scope is Scope.PROJECT else ""
-    transcripts = os.path.abspath(user_directory(client) / _DIRECTORIES[client])
-    began, low_trust = since.isoformat("T", "seconds"), connection.low_trust
-    return Connected(connection.butler, str(client), directory, transcripts, began, low_trust)
+    directory = os.path.realpath(project) if project else ""
+    transcripts = os.path.abspath(agent.transcripts) if agent.transcripts else ""
+    about = (directory, transcripts, since.isoformat("T", "seconds"))
+    options = (connection.low_trust, connection.starts)
+    return Connected(connection.butler, agent.name, *about, *options)
 
 
 class ConnectionFile:
@@ -106,14 +108,42 @@ def overlooked(
 ) -> Iterator[dict[str, Any]]:
     """Yield spool entries for idle sessions that grew since they were read, or never were."""
     for connection in connections:
-        client = Client(connection.client)
-        for file in sorted(Path(connection.transcripts).glob(_PATTERNS[client])):
-            session = _session_of(file, client)
+        for session, file in _sessions(connection):
             with suppress(OSError):  # its agent may have deleted it meanwhile
                 size, touched_at = file.stat().st_size, file.stat().st_mtime
                 is_read = size == read.get(f"{connection.butler}~{session}")
-                if session and not is_read and connection.began_at <= touched_at <= idle_since:
+                if not is_read and connection.began_at <= touched_at <= idle_since:
                     yield from _entry(connection, session, file)
+
+
+def latest_session(connection: Connected, log: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return from a butler's log when a connection had its last session, and memory in one."""
+    files = dict(_sessions(connection))
+    latest: dict[str, Any] = {"session_at": None, "memory_at": None}
+    for row in log:
+        file = files.get(row["id"])
+        ours = row["agent"] == connection.client if file is None else _covers(connection, file)
+        for name in latest if ours else ():
+            latest[name] = max(filter(None, (latest[name], row[name])), default=None)
+    return latest
+
+
+def _covers(connection: Connected, file: Path) -> bool:
+    with suppress(OSError):
+        return connection.covers(*_beginning(file))
+    return False
+
+
+def _sessions(connection: Connected) -> Iterator[tuple[str, Path]]:
+    """List the sessions of an agent and their transcripts, where they are files we know."""
+    pattern = load_agent(connection.client).table.get("transcripts", {}).get("pattern")
+    files = Path(connection.transcripts).glob(pattern) if pattern else ()
+    for file in sorted(files):
+        # Where more stands in the pattern, the name begins with a date.
+        name = file.stem if pattern.endswith("/*.jsonl") else file.stem[-_UUID_LENGTH:]
+        with suppress(ValueError):
+            if str(UUID(name)) == name:
+                yield name, file
 
 
 def _entry(connection: Connected, session: str, file: Path) -> Iterator[dict[str, Any]]:
@@ -128,14 +158,6 @@ def _entry(connection: Connected, session: str, file: Path) -> Iterator[dict[str
             "event": "CatchUp",
             "low_trust": connection.low_trust,
         }
-
-
-def _session_of(file: Path, client: Client) -> str:
-    """Return the session id in a transcript's name; "" if there is none."""
-    name = file.stem if client is Client.CLAUDE_CODE else file.stem[-_UUID_LENGTH:]
-    with suppress(ValueError):
-        return name if str(UUID(name)) == name else ""
-    return ""
 
 
 def _beginning(file: Path) -> tuple[str, str]:

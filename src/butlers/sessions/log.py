@@ -25,6 +25,7 @@ _SQL = load(__file__)
 _write = Touched(_SQL["write"])
 _prune = Touched(_SQL["prune"])
 _find = Rows(_SQL["find"])
+_latest = Rows(_SQL["latest"])
 _get = Rows(_SQL["get"])
 _running = Rows(_SQL["running"])
 _interrupt = Touched(_SQL["interrupt"])
@@ -132,6 +133,11 @@ class SessionLog:
         async with self.database().transaction(tenant_id) as tx:
             rows = await _find(tx, limit=limit, kind=kind, now=self.clock())
         return [_record(row) for row in rows]
+
+    async def latest(self, tenant_id: str, limit: int = 500) -> list[Row]:
+        """List the newest sessions of agents: `id`, `agent`, `session_at` and `memory_at`."""
+        async with self.database().transaction(tenant_id) as tx:
+            return list(await _latest(tx, limit=limit))
 
     async def get(self, tenant_id: str, session_id: str) -> SessionRecord:
         """Return a session by its id or a unique prefix of it; NotFound if there is none."""

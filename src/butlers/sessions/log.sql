@@ -48,6 +48,17 @@ where tenant_id = :tenant_id and (:kind::text is null or kind = :kind)
 order by started_at desc, id desc
 limit :limit
 
+-- latest --
+-- The newest sessions of agents, and when each was last given something.
+select id, agent, started_at as session_at, (
+  select max(at) from injections
+  where tenant_id = :tenant_id and session_id = session_log.id and outcome = 'delivered'
+) as memory_at
+from session_log
+where tenant_id = :tenant_id and kind = 'agent'
+order by started_at desc, id desc
+limit :limit
+
 -- get --
 -- The sessions whose id has this prefix, at most two.
 select {row}

@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,14 +13,8 @@ import pytest
 
 from butlers.hook import EVENTS
 from butlers.host.home import Home
-from butlers.sessions.agent_connections import (
-    Client,
-    Connection,
-    Scope,
-    connecting,
-    disconnecting,
-    files_of,
-)
+from butlers.sessions.agent_connections import Connection, connecting, disconnecting, files_of
+from butlers.sessions.agents import agent_names, load_agent
 from butlers.sessions.catch_up import ConnectionFile
 from interfaces.daemons import ENVIRONMENT, butlers, temporary_home
 
@@ -56,9 +51,15 @@ def project(tmp_path: Path) -> Path:
     return project
 
 
+def environment_of(home: Home, project: Path) -> dict[str, str]:
+    return ENVIRONMENT | {"HOME": str(project.parent), "BUTLERS_HOME": str(home.root)}
+
+
 def connect(home: Home, project: Path, *arguments: str, verb: str = "connect", **how: str) -> str:
-    environment = ENVIRONMENT | {"HOME": str(project.parent)}
-    told = butlers(verb, *arguments, "--home", home.root, cwd=project, env=environment, **how)
+    """Run the command in a project, for the project unless a scope is given."""
+    scope = () if "--scope" in arguments else ("--scope", "project")
+    environment = environment_of(home, project)
+    told = butlers(verb, *arguments, *scope, cwd=project, env=environment, **how)
     assert told.returncode == 0, told.stdout + told.stderr
     return told.stdout
 
@@ -79,13 +80,17 @@ def test_claude_code_is_given_a_server_and_a_hook_for_each_event(home: Home, pro
     told = connect(home, project, "claude-code", "--yes")
     assert '+    "butlers-general": {' in told
     servers = json.loads((project / ".mcp.json").read_text())["mcpServers"]
-    assert servers["butlers-general"]["args"][-4:] == ["mcp", "general", "--home", str(home.root)]
+    assert servers["butlers-general"] == {
+        "type": "stdio",
+        "command": "butlers",
+        "args": ["mcp", "general"],
+    }
     hooks = json.loads((project / ".claude" / "settings.json").read_text())["hooks"]
     assert set(hooks) == {*EVENTS, "PreToolUse", "PostToolUseFailure"}
     assert "Edit" in hooks["PreToolUse"][0]["matcher"].split("|")
     assert hooks["PostToolUseFailure"][0]["matcher"] == "Bash"
     assert "matcher" not in hooks["UserPromptSubmit"][0]
-    assert hook_of(hooks["SessionEnd"]).endswith(f"general --home {home.root}")
+    assert hook_of(hooks["SessionEnd"]) == "butlers-hook general"
     token = home.hook_token_file("general").read_text().strip()
     assert token not in "".join(files(project).values())
 
@@ -94,7 +99,7 @@ def test_codex_is_given_the_same_and_told_of_its_review(home: Home, project: Pat
     told = connect(home, project, "codex", "--yes")
     assert "/hooks" in told
     servers = tomllib.loads((project / ".codex" / "config.toml").read_text())["mcp_servers"]
-    assert servers["butlers-general"]["args"][-4:-2] == ["mcp", "general"]
+    assert servers["butlers-general"]["args"] == ["mcp", "general"]
     hooks = json.loads((project / ".codex" / "hooks.json").read_text())["hooks"]
     assert set(hooks) == {*EVENTS, "PreToolUse", "PostToolUse"}
     assert "apply_patch" in hooks["PreToolUse"][0]["matcher"].split("|")
@@ -142,7 +147,12 @@ def test_toml_keeps_its_comments_and_comes_back_to_the_byte(home: Home, project:
 def test_nothing_is_written_before_it_was_agreed_to(home: Home, project: Path) -> None:
     assert "+++ " in connect(home, project, "claude-code", "--print")
     assert files(project) == {}
-    told = butlers("connect", "claude-code", "--home", home.root, cwd=project, input="n\n")
+    told = butlers(
+        *("connect", "claude-code", "--scope", "project"),
+        cwd=project,
+        env=environment_of(home, project),
+        input="n\n",
+    )
     assert told.returncode == 1
     assert "Nothing was changed." in told.stdout
     assert files(project) == {}
@@ -175,7 +185,7 @@ def test_a_users_own_settings_can_be_chosen(
     user = project.parent
     (user / ".claude.json").write_text('{"numStartups": 7}')
     (user / ".claude.json").chmod(0o600)
-    connect(home, project, agent, "--yes", "--scope", "user")
+    connect(home, project, agent, "--yes", "--scope", "user", "--home", str(home.root))
     assert set(files(user)) == written | {".claude.json"}
     assert json.loads((user / ".claude.json").read_text())["numStartups"] == 7
     assert stat.S_IMODE((user / ".claude.json").stat().st_mode) == 0o600
@@ -184,11 +194,15 @@ def test_a_users_own_settings_can_be_chosen(
     assert set(files(user)) == {".claude.json"}
 
 
-def test_where_the_agents_say_their_settings_are_is_believed() -> None:
-    chosen = {"HOME": "/u", "CLAUDE_CONFIG_DIR": "/c", "CODEX_HOME": "/x"}
-    claude = files_of(Client.CLAUDE_CODE, Scope.USER, Path("/p"), chosen)
+def test_where_the_agents_say_their_settings_are_is_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {"HOME": "/u", "CLAUDE_CONFIG_DIR": "/c", "CODEX_HOME": "/x"}.items():
+        monkeypatch.setenv(name, value)
+    claude = files_of(load_agent("claude-code"), None)
     assert (claude.servers, claude.hooks) == (Path("/c/.claude.json"), Path("/c/settings.json"))
-    assert files_of(Client.CODEX, Scope.USER, Path("/p"), chosen).hooks == Path("/x/hooks.json")
+    assert files_of(load_agent("codex"), None).hooks == Path("/x/hooks.json")
+    assert files_of(load_agent("gemini-cli"), None).hooks == Path("/u/.gemini/settings.json")
 
 
 @pytest.mark.parametrize(
@@ -198,6 +212,7 @@ def test_where_the_agents_say_their_settings_are_is_believed() -> None:
         (".mcp.json", "{// a comment\n}"),
         (".mcp.json", "[]"),
         (".claude/settings.json", '{"hooks": []}'),
+        (".mcp.json", '{"half": NaN}'),
         (".codex/config.toml", "= broken"),
         (".codex/hooks.json", "{"),
     ],
@@ -208,7 +223,11 @@ def test_a_file_that_is_not_understood_stays_as_it_is(
     (project / file).parent.mkdir(exist_ok=True)
     (project / file).write_text(text)
     agent = "codex" if "codex" in file else "claude-code"
-    told = butlers("connect", agent, "--yes", "--home", home.root, cwd=project)
+    told = butlers(
+        *("connect", agent, "--yes", "--scope", "project"),
+        cwd=project,
+        env=environment_of(home, project),
+    )
     assert told.returncode == 1
     assert f"{project / file} cannot be changed safely" in told.stderr
     assert told.stderr.count("\n") == 1
@@ -226,8 +245,10 @@ def test_a_link_stays_a_link(home: Home, project: Path) -> None:
 
 
 def test_a_file_that_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
-    where = files_of(Client.CLAUDE_CODE, Scope.PROJECT, tmp_path)
-    server, _ = connecting(Connection("general", tmp_path), Client.CLAUDE_CODE, where)
+    agent = load_agent("claude-code")
+    where = files_of(agent, tmp_path)
+    server, _ = connecting(Connection("general", tmp_path), agent, where)
+    assert where.servers is not None
     where.servers.write_text("{}")
     with pytest.raises(ValueError, match="was changed meanwhile"):
         server.apply()
@@ -235,7 +256,9 @@ def test_a_file_that_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
 
 
 def test_what_others_wrote_with_our_name_in_it_is_left_alone(tmp_path: Path) -> None:
-    where = files_of(Client.CLAUDE_CODE, Scope.PROJECT, tmp_path)
+    agent = load_agent("claude-code")
+    where = files_of(agent, tmp_path)
+    assert where.hooks is not None
     where.hooks.parent.mkdir()
     strange = [
         *({"command": "grep butlers-hook general.log"}, {"command": "butlers-hook kitchen"}),
@@ -243,12 +266,12 @@ def test_what_others_wrote_with_our_name_in_it_is_left_alone(tmp_path: Path) -> 
     ]
     text = json.dumps({"hooks": {"SessionStart": [{"hooks": strange}, 7, {"hooks": 8}]}})
     where.hooks.write_text(text)
-    for change in disconnecting(Connection("general", tmp_path), Client.CLAUDE_CODE, where):
+    for change in disconnecting(Connection("general", tmp_path), agent, where):
         assert not change.is_needed
 
 
 def test_any_other_client_gets_a_snippet(home: Home, project: Path) -> None:
-    told = connect(home, project, "--print", "mcp-json")
+    told = connect(home, project, "--print", "mcp-json", "--scope", "user")
     server = json.loads(told)["mcpServers"]["butlers-general"]
     assert os.access(server["command"], os.X_OK)
     assert server["args"][-4:] == ["mcp", "general", "--home", str(home.root)]
@@ -258,6 +281,9 @@ def test_any_other_client_gets_a_snippet(home: Home, project: Path) -> None:
 def test_who_is_not_there_cannot_be_connected(home: Home, project: Path) -> None:
     told = butlers("connect", "codex", "--butler", "ghost", "--home", home.root, cwd=project)
     assert "there is no butler 'ghost'" in told.stderr
+    told = butlers("connect", "cursr", "--home", home.root, cwd=project)
+    assert told.stderr.startswith("butlers: agent: found 'cursr'; did you mean cursor? valid: cl")
+    assert told.stderr.count("\n") == 1
     told = butlers("disconnect", "mcp-json", "--home", home.root, cwd=project)
     assert "writes nothing" in told.stderr
 
@@ -283,18 +309,53 @@ def test_hooks_start_the_butlers_only_where_that_was_asked_for(home: Home, proje
     told = connect(home, project, "claude-code", "--yes")
     assert "a session would start without memory: the daemon was not running" in told
     assert "--start" not in file.read_text()
-    asked = Connection("general", home.root, starts=True)
-    (change,) = [
-        one
-        for one in connecting(
-            asked, Client.CLAUDE_CODE, files_of(Client.CLAUDE_CODE, Scope.PROJECT, project)
-        )
-        if one.is_needed
-    ]
-    assert (change.after or "").count(f"--home {home.root} --start") == len(EVENTS) + 2
+    # By the command it would start one here.
+    agent, asked = load_agent("claude-code"), Connection("general", home.root, True, False, True)
+    (change,) = [one for one in connecting(asked, agent, files_of(agent, project)) if one.is_needed]
+    assert (change.after or "").count("butlers-hook general --start") == len(EVENTS) + 2
     change.apply()
     connect(home, project, "claude-code", "--yes", verb="disconnect")
     assert list(project.iterdir()) == []
+
+
+def test_what_is_found_is_listed_offered_and_connected_at_once(home: Home, project: Path) -> None:
+    for directory in (".gemini", ".config/zed", "Documents/Cline"):
+        (project.parent / directory).mkdir(parents=True)
+    told = connect(home, project, "--scope", "user")
+    listed = [line.split() for line in told.splitlines()[1:4]]
+    assert listed == [["cline", "no"], ["gemini-cli", "no"], ["zed", "no"]]
+    assert "butlers connect --all" in told
+    assert files(project.parent) == {}
+    own = project.parent / "Documents/Cline/Hooks/TaskStart"
+    own.parent.mkdir()
+    own.write_text("#!/bin/sh\n")
+    told = connect(home, project, "--all", "--yes", "--scope", "user")
+    assert f"{own} is a file of your own" in told
+    known = ConnectionFile(home.connections_file)
+    assert {"gemini-cli", "zed"} <= {one.client for one in known.all() if one.project == ""}
+    told = butlers("agents", env=environment_of(home, project)).stdout
+    assert ["zed", "user", "general", "–", "–"] in [line.split() for line in told.splitlines()]
+    for agent in ("gemini-cli", "zed"):
+        connect(home, project, agent, "--yes", "--scope", "user", verb="disconnect")
+    assert set(files(project.parent)) == {"Documents/Cline/Hooks/TaskStart"}
+
+
+def test_files_of_a_project_name_no_path_of_this_machine(home: Home, project: Path) -> None:
+    told = butlers(
+        *("connect", "codex", "--yes", "--scope", "project", "--home", home.root),
+        cwd=project,
+        env=ENVIRONMENT | {"HOME": str(project.parent)},
+    )
+    assert told.returncode == 1 and "BUTLERS_HOME" in told.stderr
+    for agent in filter(None, map(load_agent, agent_names())):
+        if {"project"} & {
+            key for part in agent.table.values() if isinstance(part, dict) for key in part
+        }:
+            connect(home, project, agent.name, "--yes")
+    texts = files(project)
+    assert len(texts) > 10
+    for name, text in texts.items():
+        assert str(home.root.parent) not in text and sys.prefix not in text, name
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_each_printed_command_runs_in_any_directory(
         finally:
             daemon.stop()
     assert ran == {"open", "token", "connect"}
-    assert "butlers-kitchen" in (project / ".mcp.json").read_text()
+    assert "butlers-kitchen" in (tmp_path / ".claude.json").read_text()
 
 
 def typed_by(program: Path, monkeypatch: pytest.MonkeyPatch, home: Home) -> str:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -80,6 +81,32 @@ def test_a_home_that_is_up_and_well(running: Daemon) -> None:
         r"^since +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC, for (\d+ min )?\d+ s$", shown.stdout, re.M
     )
     assert re.search(r"^kitchen +ok$", shown.stdout, re.M)
+
+
+def test_connections_are_tried_as_their_agents_would(running: Daemon, tmp_path: Path) -> None:
+    os_home = {"env": ENVIRONMENT | {"HOME": str(tmp_path), "BUTLERS_HOME": str(running.home.root)}}
+    tried = butlers("connect", "--check", **os_home)
+    assert tried.returncode == 1 and "is not connected" in tried.stderr
+    assert butlers("connect", "codex", "--yes", **os_home).returncode == 0
+    tried = butlers("connect", "codex", "--check", **os_home)
+    assert tried.returncode == 0, tried.stdout
+    lines = tried.stdout.splitlines()
+    assert lines[0] == "codex, butler general, user:"
+    assert lines[1].startswith("  Hook tested: a session gets its context in ")
+    assert lines[2].startswith("  MCP server tested: it answers in ")
+    hooks = tmp_path / ".codex" / "hooks.json"
+    hooks.write_text(hooks.read_text().replace("butlers-hook", "gone"))
+    tried = butlers("connect", "--check", **os_home)
+    assert tried.returncode == 1 and f"Changed since it was connected: {hooks}" in tried.stdout
+    session = str(UUID(int=5))
+    transcript = tmp_path / ".codex/sessions/2026/01/10" / f"rollout-{session}.jsonl"
+    transcript.parent.mkdir(parents=True)
+    meta = {"timestamp": "2999-01-01T00:00:00Z", "payload": {"cwd": str(tmp_path)}}
+    transcript.write_text(json.dumps(meta) + "\n")
+    event = {"hook_event_name": "SessionStart", "session_id": session, "cwd": str(tmp_path)}
+    hook = [sys.executable, "-m", "butlers.hook", "general"]
+    subprocess.run(hook, input=json.dumps(event).encode(), env=os_home["env"], check=True)
+    until(lambda: json.loads(butlers("agents", "--json", **os_home).stdout)[0]["session_at"])
 
 
 def test_a_butler_that_is_unwell_is_told_apart(running: Daemon) -> None:

@@ -11,6 +11,7 @@ import typer
 from butlers.errors import ButlersError
 from butlers.extension import extension
 from butlers.interfaces.cli import (
+    agents,
     backup,
     check,
     connect,
@@ -51,6 +52,7 @@ app.command("review", epilog=example("butlers review"))(review.review)
 app.command("ask", epilog=example('butlers ask general "What is due today?"'))(sessions.ask)
 app.command("connect", epilog=example("butlers connect claude-code --print"))(connect.connect)
 app.command("disconnect", epilog=example("butlers disconnect claude-code"))(connect.disconnect)
+app.command("agents", epilog=example("butlers agents"))(agents.agents)
 app.command("doctor", epilog=example("butlers doctor"))(status.doctor)
 app.command("check", epilog=example("butlers check general --deep"))(check.check)
 app.command("pause", epilog=example("butlers pause --project . --for 2h"))(pause.pause)

@@ -1,0 +1,4 @@
+// Written by `butlers connect`; `butlers disconnect` removes it.
+// @BUTLER@, home: @HOME@
+const HOOK = @HOOK@
+export default function () {}
