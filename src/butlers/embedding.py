@@ -29,8 +29,7 @@ _MAX_CHARACTERS = 16_384
 # The same question goes to every butler of a fleet, and again for the next page.
 _RECENT = 64
 
-# Tokens up to which a text waits for no longer one, as most questions; characters that are
-# tokenised in less time than a token is encoded.
+# Tokens of a text that waits for no longer one; characters tokenised while a token is encoded.
 _SHORT, _CHARACTERS_PER_TOKEN = 64, 16
 # One worker for each: the runtime itself uses all cores for a call.
 _LANES = {

@@ -29,8 +29,7 @@ from butlers.worker_process import read_apart
 
 EXACT, NEAREST = 500, 40
 """A tenant of so many memories is read whole, else by index; how many of the nearest are read."""
-_TEXTS_PER_READING = 8
-"""To compare so many texts with a memory takes as long as to read it."""
+_TEXTS_PER_READING = 8  # to compare so many with a memory takes as long as to read it
 _LATELY = timedelta(hours=6)
 """A working session: what was told in it is what an agent repeats."""
 
@@ -103,7 +102,7 @@ async def _find_originals(work: UnitOfWork, made: Embedding, below: Trust) -> li
     if not made.parts:
         return []
     texts, vectors = zip(*made.parts, strict=True)
-    near = [Vector(vector) for vector in vectors]
+    near = list(map(Vector, vectors))
     about = {"near": near, "version_id": made.version_id, "told_since": work.now - _LATELY}
     rows = await repeats.find_nearest(work.tx, few=EXACT, most=NEAREST, **about)
     length = sum(len(row["content"]) for row in rows) * len(texts) // _TEXTS_PER_READING
