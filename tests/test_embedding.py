@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
@@ -215,10 +216,52 @@ async def test_a_query_does_not_wait_for_a_whole_batch(engine) -> None:
     assert len(await long_batch) == 24
 
 
-async def test_all_asynchronous_work_shares_one_thread(engine) -> None:
-    await asyncio.gather(*(engine.embed_async(f"text {n}") for n in range(20)))
-    workers = [one for one in threading.enumerate() if one.name.startswith("embedding")]
-    assert len(workers) == 1
+@pytest.fixture
+def stopped(monkeypatch) -> Iterator[tuple[EmbeddingEngine, set[int], threading.Event]]:
+    """An engine, the lengths of texts that it does not encode, and whether it began one."""
+    engine, go, lengths = EmbeddingEngine(), threading.Event(), set[int]()
+    network, begun = engine._loaded(), threading.Event()
+    encode = network.encode
+
+    def stop(batch: dict[int, list[int]]) -> dict[int, list[float]]:
+        if lengths & {len(ids) for ids in batch.values()}:
+            begun.set()
+            go.wait(60)
+        return encode(batch)
+
+    monkeypatch.setattr(network, "encode", stop)
+    yield engine, lengths, begun
+    go.set()
+
+
+async def test_short_texts_do_not_wait_for_a_long_one(stopped) -> None:
+    engine, lengths, begun = stopped
+    lengths.add(embedding.MAX_TOKENS)
+    long = asyncio.create_task(engine.embed_batch_async([LONG, "short"]))
+    assert await asyncio.to_thread(begun.wait, 30)
+    async with asyncio.timeout(30):
+        found = await engine.embed_async("Where does Alice live?")
+        assert found == engine.embed("Where does Alice live?")
+        await engine.embed_batch_async(["One.", "Another one."])
+    assert not long.done()
+
+
+async def test_a_recent_text_waits_for_nobody(stopped) -> None:
+    engine, lengths, begun = stopped
+    vector = await engine.embed_async("Where is Alice?")
+    lengths.add(len(engine._loaded().tokenize("What is new in Porto?")))
+    other = asyncio.create_task(engine.embed_async("What is new in Porto?"))
+    assert await asyncio.to_thread(begun.wait, 30)
+    async with asyncio.timeout(30):
+        assert await engine.embed_async("Where is Alice?") == vector
+    assert not other.done()
+
+
+async def test_all_asynchronous_work_shares_two_threads(engine) -> None:
+    texts = [f"{LONG if n % 2 else 'text'} {n}" for n in range(20)]
+    await asyncio.gather(*map(engine.embed_async, texts))
+    workers = [one.name for one in threading.enumerate() if one.name.startswith("embedding")]
+    assert sorted(workers) == ["embedding-long_0", "embedding-short_0"]
 
 
 def test_a_local_directory_with_the_same_files_is_the_same_model(engine, copied) -> None:

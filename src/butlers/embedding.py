@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, lru_cache
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -29,15 +29,18 @@ _MAX_CHARACTERS = 16_384
 # The same question goes to every butler of a fleet, and again for the next page.
 _RECENT = 64
 
-# One worker for the process: the runtime itself uses all cores for a call.
-_worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedding")
-_turns = FairQueue()
-
+# Tokens of a text that waits for no longer one; characters tokenised while a token is encoded.
+_SHORT, _CHARACTERS_PER_TOKEN = 64, 16
+# One worker for each: the runtime itself uses all cores for a call.
+_LANES = {
+    name: (ThreadPoolExecutor(1, f"embedding-{name}"), FairQueue()) for name in ("short", "long")
+}
 _THREADS = min(2, os.cpu_count() or 1)
 
 T = TypeVar("T")
 _Batch = dict[int, list[int]]
 """Token ids of texts of similar length, by the position of each text."""
+_Vectors = dict[int, list[float]]
 
 
 class Embedder(Protocol):
@@ -76,7 +79,7 @@ class EmbeddingEngine:
         self._directory = model_directory
         self._network: _Network | None = None
         self._loading = threading.Lock()
-        self._recent = lru_cache(maxsize=_RECENT)(self.embed_batch)
+        self._recent: dict[str | None, list[float]] = {}
 
     @cached_property
     def version(self) -> str:
@@ -99,21 +102,33 @@ class EmbeddingEngine:
         return [vectors[position] for position in range(len(texts))]
 
     async def embed_async(self, text: str | None) -> list[float]:
-        """Embed one text on the embedding thread; recent texts are cached."""
-        return list((await _worked(self._recent, (text,)))[0])
+        """Embed one text on an embedding thread; recent texts are cached, and wait for nobody."""
+        encode = partial(self._encode_once, text)
+        return list(self._recent.get(text) or (await self.embed_batch_async([text], encode))[0])
 
-    async def embed_batch_async(self, texts: Sequence[str | None]) -> list[list[float]]:
-        """Embed texts on the embedding thread, which tenants share by time between two batches."""
+    async def embed_batch_async(
+        self, texts: Sequence[str | None], encode: Callable[[_Batch], _Vectors] | None = None
+    ) -> list[list[float]]:
+        """Embed texts on the embedding threads, which tenants share by time between batches."""
         if not texts:
             return []
-        vectors = dict[int, list[float]]()
-        network = self._network
-        if network is None:
-            network = await _worked(self._loaded)
-        token_ids = [await _worked(network.tokenize, text) for text in texts]
+        vectors: _Vectors = {}
+        network = await _worked(MAX_TOKENS, self._loaded) if not self._network else self._network
+        sizes = [len(text or "") // _CHARACTERS_PER_TOKEN for text in texts]
+        given = zip(sizes, texts, strict=True)
+        token_ids = [await _worked(size, network.tokenize, text) for size, text in given]
         for batch in network.batches(token_ids):
-            vectors |= await _worked(network.encode, batch)
+            size = len(batch) * max(map(len, batch.values()))
+            vectors |= await _worked(size, encode or network.encode, batch)
         return [vectors[position] for position in range(len(texts))]
+
+    def _encode_once(self, text: str | None, batch: _Batch) -> _Vectors:
+        """Encode a text unless another caller asked for it meanwhile."""
+        vector = self._recent.get(text) or self._loaded().encode(batch)[0]
+        self._recent[text] = vector
+        for oldest in list(self._recent)[:-_RECENT]:
+            self._recent.pop(oldest, None)
+        return {0: vector}
 
     def _loaded(self) -> "_Network":
         with self._loading:
@@ -122,10 +137,11 @@ class EmbeddingEngine:
             return self._network
 
 
-async def _worked(work: Callable[..., T], *given: object) -> T:
-    """Run something on the embedding thread when it is the tenant's turn."""
-    async with _turns.turn():
-        return await asyncio.get_running_loop().run_in_executor(_worker, work, *given)
+async def _worked(tokens: int, work: Callable[..., T], *given: object) -> T:
+    """Run something on the thread for texts of a length when it is the tenant's turn."""
+    worker, turns = _LANES["short" if tokens <= _SHORT else "long"]
+    async with turns.turn():
+        return await asyncio.get_running_loop().run_in_executor(worker, work, *given)
 
 
 _engines: dict[Path | None, EmbeddingEngine] = {}
@@ -194,7 +210,7 @@ class _Network:
             batches[-1][position] = ids
         return batches
 
-    def encode(self, batch: _Batch) -> dict[int, list[float]]:
+    def encode(self, batch: _Batch) -> _Vectors:
         """Return the mean of each text's token vectors, scaled to length one."""
         import numpy as np  # noqa: PLC0415
 

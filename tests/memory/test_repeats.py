@@ -1,18 +1,22 @@
 """What a program says again is trusted no further than whom it got it from, and goes with it."""
 
+import pickle
+
 import pytest
 
 from butlers.errors import Conflict
-from butlers.memory.flows import batch, feedback, quarantine, remember, undo
+from butlers.memory.flows import batch, feedback, provenance, quarantine, remember, undo
 from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.correct import correct_fact
 from butlers.memory.flows.undo_plan import UndoSource
+from butlers.memory.handle import Memory
 from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule, Origin, Trust
 from butlers.memory.operations import OperationContext
 from butlers.memory.policy.repeats import parts_of, says_again
 from butlers.memory.store import repeats
 from butlers.sessions.essence import store_session
 from butlers.sessions.transcripts import Speaker, Transcript, Utterance
+from butlers.worker_process import LONG, read_apart
 from memory.consolidation_stories import know, tell
 from memory.scripted_model import ScriptedModel, answer, fact
 
@@ -152,6 +156,48 @@ async def test_nothing_is_compared_where_nothing_is_less_trusted(memory, monkeyp
     assert len(asked) == 1
     await know(memory, LOW, "Ann", "likes", "tea")  # no trust to lose
     assert len(asked) == 1
+    five = " ".join(f"The {n} bill waits at the bank." for n in ("first", "second", "other"))
+    await remember.store_episode(memory, NewEpisode(f"{five} {AGAIN[2]}.", "general"), AGENT)
+    assert len(asked) == 2, "all sentences at once"
+
+
+async def test_an_outcome_is_embedded_only_where_something_is_less_trusted(memory, monkeypatch):
+    embedded, vectors = [], Memory.vectors
+
+    async def counted(self, engine, texts, **more):
+        embedded.extend(texts)
+        return await vectors(self, engine, texts, **more)
+
+    await know(memory, AGENT, *OTHERWISE)
+    monkeypatch.setattr(Memory, "vectors", counted)
+    assert await provenance.find_repeated(memory, ECHO, AGENT) == []
+    assert embedded == []
+    await know(memory, LOW, *PAID)
+    embedded.clear()
+    [repeated] = await provenance.find_repeated(memory, ECHO, AGENT)
+    assert "55021873" in repeated
+    assert embedded == parts_of(ECHO)
+
+
+@pytest.mark.contract("L37")
+async def test_long_memories_are_compared_apart(memory, owner, monkeypatch):
+    """Ten thousands of characters beside each other would hold everybody for seconds."""
+    lengths = []
+
+    async def apart(length, work, *given):
+        lengths.append(length)
+        return await read_apart(length, *pickle.loads(pickle.dumps((work, *given))))
+
+    monkeypatch.setattr(provenance, "read_apart", apart)
+    await know(memory, LOW, "Ann", "likes", "tea")
+    await know(memory, AGENT, *OTHERWISE)
+    page = " ".join(f"Book number {n} stands in row {n} of the shelf." for n in range(150))
+    low = await remember.store_episode(memory, NewEpisode(f"{page} {PAID[2]}.", "general"), LOW)
+    said = " ".join(f"The {n} bill waits at the bank." for n in "abcdefgh")
+    new = NewEpisode(f"{said} {AGAIN[2]}.", "general")
+    copy = await remember.store_episode(memory, new, AGENT)
+    assert lengths[0] < LONG <= lengths[1]
+    assert await repetitions(owner) == {(copy.id, low.id)}
 
 
 async def test_of_very_many_less_trusted_memories_the_nearest_are_compared(memory, owner):

@@ -1,6 +1,7 @@
 """`butlers up`: serve every butler of a home in one process until a signal stops it."""
 
 import asyncio
+import gc
 import logging
 import os
 import resource
@@ -130,6 +131,7 @@ async def _warm_up(butlers: Mapping[str, Butler], progress: StartStage) -> None:
             except ButlersError as error:
                 # Callers that need it get the error; everything else works.
                 log.warning("not ready", butler=butler.name, module=module.name, error=str(error))
+    gc.freeze()  # what is loaded stays: to look through it takes a fifth of a second each time
     if progress.stage is Stage.STARTING:
         progress.stage = Stage.READY
 

@@ -1,9 +1,11 @@
 """Decide how far a new memory is trusted: by who stores it, its source, and what it repeats."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
+
+from pgvector import Vector
 
 from butlers.db.postgres import Row
 from butlers.memory.flows.links import link_in
@@ -21,11 +23,13 @@ from butlers.memory.model import (
     Trust,
 )
 from butlers.memory.policy import trust
-from butlers.memory.policy.repeats import says_again
-from butlers.memory.store import memories, repeats
+from butlers.memory.policy.repeats import repeated_by
+from butlers.memory.store import embeddings, memories, repeats
+from butlers.worker_process import read_apart
 
 EXACT, NEAREST = 500, 40
 """A tenant of so many memories is read whole, else by index; how many of the nearest are read."""
+_TEXTS_PER_READING = 8  # to compare so many with a memory takes as long as to read it
 _LATELY = timedelta(hours=6)
 """A working session: what was told in it is what an agent repeats."""
 
@@ -48,10 +52,9 @@ async def provenance_of(
     known = trust.provenance(new, work.lineage, source)
     if _is_persons(known, source) or known.trust is Trust.LOW:
         return Sourced(known)
-    for part in embedding.parts:
-        if row := await _find_original(work, part, embedding.version_id, known.trust):
-            original = MemoryRef(MemoryType(row["kind"]), row["id"])
-            return Sourced(replace(known, trust=_trust_of(row)), original)
+    for row in filter(None, await _find_originals(work, embedding, known.trust)):
+        original = MemoryRef(MemoryType(row["kind"]), row["id"])
+        return Sourced(replace(known, trust=_trust_of(row)), original)
     return Sourced(known)
 
 
@@ -62,17 +65,15 @@ def _is_persons(known: Provenance, source: Row | None) -> bool:
 
 async def find_repeated(memory: Memory, text: str, lineage: Lineage) -> list[str]:
     """Return the sentences of a text that repeat less trusted memories, or else all of it."""
-    [made] = await memory.embed([text], lineage) if text else [None]
-    if made is None or not made.parts:
-        return []
     async with memory.begin(lineage) as work:
-        found = [
-            part[0]
-            for part in made.parts
-            if await _find_original(work, part, made.version_id, lineage.trust)
-        ]
-    whole = made.parts[0][0]
-    return [one for one in found if one != whole] or found
+        versions = await embeddings.find_versions(work.tx)
+    if not text or not any(one.has_less_trusted for one in versions):
+        return []
+    [made] = await memory.embed([text], lineage)
+    async with memory.begin(lineage) as work:
+        originals = await _find_originals(work, made, lineage.trust)
+    found = [said for (said, _), row in zip(made.parts, originals, strict=True) if row]
+    return [one for one in found if one != made.parts[0][0]] or found
 
 
 async def link_repeated(work: UnitOfWork, ref: MemoryRef, sourced: Sourced) -> None:
@@ -96,20 +97,34 @@ def provenance_payload(new: New, provenance: Provenance) -> dict[str, Any]:
     return payload | {name: value for name, value in more.items() if value}
 
 
-async def _find_original(
-    work: UnitOfWork, part: tuple[str, list[float]], version_id: UUID, below: Trust
-) -> Row | None:
-    """Find the least trusted memory that a text repeats; None where that was known before."""
-    text, vector = part
-    about = {"near": vector, "version_id": version_id, "told_since": work.now - _LATELY}
+async def _find_originals(work: UnitOfWork, made: Embedding, below: Trust) -> list[Row | None]:
+    """Find the least trusted memory that each part of a text repeats; None where it was known."""
+    if not made.parts:
+        return []
+    texts, vectors = zip(*made.parts, strict=True)
+    near = list(map(Vector, vectors))
+    about = {"near": near, "version_id": made.version_id, "told_since": work.now - _LATELY}
     rows = await repeats.find_nearest(work.tx, few=EXACT, most=NEAREST, **about)
-    saying = [
-        row
-        for row in rows
-        if says_again(text, row["content"], row["similarity"], was_told=row["was_told"])
-    ]
+    length = sum(len(row["content"]) for row in rows) * len(texts) // _TEXTS_PER_READING
+    saying = await read_apart(length, _saying, texts, [dict(row) for row in rows])
+    return [_original(rows, below) for rows in saying]
+
+
+def _saying(texts: Sequence[str], rows: Sequence[Row]) -> list[list[Row]]:
+    """Return for each text the memories that say it too."""
+    saying: list[list[Row]] = [[] for _ in texts]
+    for row in rows:
+        near = dict(zip(row["places"], row["similarities"], strict=True))
+        for place in repeated_by(texts, row["content"], near, was_told=row["was_told"]):
+            saying[place].append({**row, "similarity": near[place]})
+    return saying
+
+
+def _original(saying: list[Row], below: Trust) -> Row | None:
     lesser = [row for row in saying if _trust_of(row) < min(below, Trust.INFERRED)]
-    return None if _is_known(lesser, saying) else min(lesser, key=_trust_of)
+    if _is_known(lesser, saying):
+        return None
+    return min(lesser, key=lambda row: (_trust_of(row), -row["similarity"]))
 
 
 def _is_known(lesser: list[Row], saying: list[Row]) -> bool:

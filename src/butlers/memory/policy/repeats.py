@@ -5,6 +5,7 @@ one of them has speaks against it. Another statement about the same thing shares
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
@@ -55,14 +56,25 @@ def _says_something(sentence: str) -> bool:
     return len(_read(sentence).words) >= _FEWEST_WORDS
 
 
-def says_again(text: str, known: str, similarity: float, *, was_told: bool = False) -> bool:
-    """Return whether a text says what a memory says, or one of its sentences.
+def repeated_by(
+    texts: Sequence[str], memory: str, near: Mapping[int, float], *, was_told: bool
+) -> list[int]:
+    """Return the places of the texts that say what a memory says, or one of its sentences.
 
     A memory that somebody was told lately is recognised more readily: that is what is repeated.
     """
     least = _LEAST["told" if was_told else "untold"]
-    each = dict.fromkeys((known, *sentences(known)))
-    return any(likelihood(text, one, similarity) >= least for one in each if _says_something(one))
+    known = [one for one in dict.fromkeys((memory, *sentences(memory))) if _says_something(one)]
+    return [
+        place
+        for place, similarity in near.items()
+        if any(likelihood(texts[place], one, similarity) >= least for one in known)
+    ]
+
+
+def says_again(text: str, known: str, similarity: float, *, was_told: bool = False) -> bool:
+    """Return whether a text says what a memory says, or one of its sentences."""
+    return bool(repeated_by([text], known, {0: similarity}, was_told=was_told))
 
 
 def likelihood(text: str, known: str, similarity: float) -> float:

@@ -22,20 +22,25 @@ join lateral (
 ) size
 
 -- find_nearest --
--- The memories nearest to a vector, of low trust and others.
-select n.kind, n.id, n.similarity, m.content, m.trust, m.origin, m.created_at, m.is_held, m.was_told
+-- The memories nearest to some vectors, of low trust and others, each once with the places of the
+-- vectors that it is near to, and how near.
+select n.kind, n.id, n.places, n.similarities, m.content, m.trust, m.origin, m.created_at, m.is_held,
+  m.was_told
 from (
-  select i.memory_type as kind, i.memory_id as id, 1 - near.distance as similarity
-  from {size}
+  select i.memory_type as kind, i.memory_id as id, array_agg(part.place - 1) as places,
+    array_agg(1 - near.distance) as similarities
+  from unnest(:near::vector[]) with ordinality as part (vector, place)
+  cross join {size}
   cross join (values (false), (true)) side (low)
   cross join lateral nearest_memories(
-    :tenant_id, :version_id, :near::vector(384)::halfvec(384), :most, size.by_index, side.low
+    :tenant_id, :version_id, part.vector::vector(384)::halfvec(384), :most, size.by_index, side.low
   ) found
   cross join lateral unnest(found.docs, found.distances) as near (doc, distance)
   join index_memories i on i.tenant_id = :tenant_id and i.doc = near.doc
+  group by i.memory_type, i.memory_id
 ) n
 {compared}
-order by n.similarity desc, n.id
+order by n.id
 
 -- find_copies --
 -- What was stored after some memories and is linked as their repetition, or is near; of a session
