@@ -84,6 +84,7 @@ LOOK_RANDOM = [
     'chars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"',
     "mongodb://user:pass@127.0.0.1/database and url-token cannot carry; _auth=basic_auth_header",
     "document doc-9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d in sha256:9f86d081884c7d659a2feaa0c55ad015",
+    "It printed xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx and AAAAAAAAAAAAAAAAAAAAAAAAAAAA1 at the end.",
     "We log in with the id that 5d41402abc4b2a76b9719d911017c592 shows, says amzn-2c0097b0.",
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJx8Qw7rT2yU5iO9pL3kH6gF1dS4aZ8xC0vB2nM6qW7e",
 ]

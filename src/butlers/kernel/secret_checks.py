@@ -26,9 +26,9 @@ _LETTERS_AND_DIGITS = re.compile(r"[A-Za-z0-9]+")
 _HEX = re.compile(r"(0x|[A-Za-z]{0,6}?)([0-9a-f]+|[0-9A-F]+)[A-Z]{0,2}")
 _MOST_BARE = 400
 """Longer texts of this kind are data."""
-_LEAST_CORE, _LEAST_PIECES, _LEAST_HEX, _RANDOM = 14, 18, 24, 0.4
+_LEAST_CORE, _LEAST_PIECES, _LEAST_HEX, _RANDOM = 14, 18, 24, 0.38
 _NO_DIGEST = {*range(33, 96)} - {40, 48, 56, 64}
-_AFTER = {row[0]: row[1:] + chr(ord(row[0]) + 1) for row in _TABLES["after"].split()}
+_AFTER = {row[0]: row + chr(ord(row[0]) + 1) for row in _TABLES["after"].split()}
 _AWS_ENTROPY = 4.2
 _CARD_LENGTHS = {"3": (14, 15), "2": (16,), "4": (16,), "5": (16,), "6": (16,)}
 _CARD = re.compile(
