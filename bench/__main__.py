@@ -23,6 +23,7 @@ BENCHES = {
     "truth": "bench.truth",
     "authority": "bench.authority",
     "rivals": "bench.rivals",
+    "secrets": "bench.secrets",
     "scaling": "bench.scaling",
 }
 

@@ -6,6 +6,7 @@
 import math
 import re
 from collections import Counter
+from itertools import pairwise
 
 from butlers.kernel.text import folded, stop_words
 from butlers.kernel.word_tables import load_tables
@@ -17,15 +18,17 @@ _PLACEHOLDER, _PUBLIC, _NAMED = (
     for name in ("placeholder", "public", "named")
 )
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_NAME = re.compile(r"[A-Za-z_.]+[:,;]*")
 _NOT_CHOSEN = frozenset(_TABLES["not_chosen"].split())
 _SIGNED = re.compile(r"\w[!#$%&*+=@^~_]|[!#$%&*+=@^~_]\w")
 _ENTROPY = 3.0
 _LETTERS_AND_DIGITS = re.compile(r"[A-Za-z0-9]+")
-_HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+_HEX = re.compile(r"(0x|[A-Za-z]{0,6}?)([0-9a-f]+|[0-9A-F]+)[A-Z]{0,2}")
 _MOST_BARE = 400
 """Longer texts of this kind are data."""
-_LEAST_CORE, _LEAST_PREFIXED_HEX = 14, 24
-_LEAST_CHANGES, _LEAST_CHANGES_ONE_CASE = 0.4, 0.25
+_LEAST_CORE, _LEAST_PIECES, _LEAST_HEX, _RANDOM = 14, 18, 24, 0.38
+_NO_DIGEST = {*range(33, 96)} - {40, 48, 56, 64}
+_AFTER = {row[0]: row for row in _TABLES["after"].split()}
 _AWS_ENTROPY = 4.2
 _CARD_LENGTHS = {"3": (14, 15), "2": (16,), "4": (16,), "5": (16,), "6": (16,)}
 _CARD = re.compile(
@@ -74,6 +77,11 @@ def is_assigned(value: str) -> bool:
     return is_given(value) and not _DOTTED.fullmatch(value)
 
 
+def is_no_name(value: str) -> bool:
+    """Whether it is not made of words alone, as names in code are."""
+    return not _NAME.fullmatch(value) or _irregularity(value) > 0
+
+
 def looks_chosen(value: str) -> bool:
     """Whether it could be a password: it has characters that no word has."""
     if not is_assigned(value):
@@ -105,22 +113,21 @@ def is_random(value: str) -> bool:
 
 def is_bare_key(value: str) -> bool:
     """Whether nothing but a key is so irregular: no word, hash, id, path or data."""
-    core = max(_LETTERS_AND_DIGITS.findall(value), key=len)
-    if (
-        len(core) < _LEAST_CORE
-        or len(value) > _MOST_BARE
-        or _PUBLIC.match(value)
-        or _NAMED.search(core)
-    ):
+    if len(value) > _MOST_BARE or _PUBLIC.match(value):
         return False
-    if _HEX.fullmatch(core):
-        has_prefix = value.find(core) > 1 and value[0].isalpha()
-        return has_prefix and len(core) >= _LEAST_PREFIXED_HEX and not _UUID.search(value)
-    sorts = [(letter.isdigit(), letter.isupper()) for letter in core]
-    changes = sum(map(tuple.__ne__, sorts, sorts[1:])) / (len(core) - 1)
-    if core.lower() == core or core.upper() == core:
-        return changes >= _LEAST_CHANGES_ONE_CASE and sum(map(str.isdigit, core)) >= 3
-    return changes >= _LEAST_CHANGES and (has_digit(core) or changes >= 0.5)
+    pieces = _LETTERS_AND_DIGITS.findall(_UUID.sub("-", value))
+    longest = max(pieces, key=len, default="")
+    if found := _HEX.fullmatch(longest):
+        prefix = value[: value.find(longest)] + found[1]
+        is_long = len(found[2]) >= _LEAST_HEX and prefix[1:] != ""
+        if is_long and prefix[0].isalpha() or len(longest) in _NO_DIGEST:
+            return True
+        pieces = [piece for piece in pieces if len(piece) < 16 or not _HEX.fullmatch(piece)]
+    if any(len(piece) >= _LEAST_CORE and _irregularity(piece) >= _RANDOM for piece in pieces):
+        return True
+    while pieces and _irregularity(pieces[0]) <= 0:  # words and numbers, such as a prefix
+        del pieces[0]
+    return sum(map(len, pieces)) >= _LEAST_PIECES and _irregularity("-".join(pieces)) >= 2 * _RANDOM
 
 
 def is_aws_secret(value: str) -> bool:
@@ -155,3 +162,15 @@ def _entropy(value: str) -> float:
     """Return the Shannon entropy in bits per character."""
     counts = Counter(value).values()
     return -sum(count / len(value) * math.log2(count / len(value)) for count in counts)
+
+
+def _irregularity(text: str) -> float:
+    """Weigh for each pair of neighbours how much likelier it is in a random text than in words."""
+    weights = 0.0
+    for one, other in pairwise(text):
+        if one.isalpha() and other.isalpha():
+            is_common = other.lower() in _AFTER[one.lower()]
+            weights += 0.5 if one.islower() and other.isupper() else -1 if is_common else 3
+        elif one.isalpha() and other.isdigit() or one.isdigit() and other.isalpha():
+            weights += 2.5
+    return weights / len(text)

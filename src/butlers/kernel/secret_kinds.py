@@ -24,12 +24,12 @@ class SecretKind:
 
 def _kind(row: Mapping[str, Any]) -> SecretKind:
     """Compile a row of the table."""
-    check = row.get("check")
+    checks = [getattr(secret_checks, check) for check in row.get("check", "").split()]
     return SecretKind(
         row["name"],
         re.compile(filled(row["pattern"], _TABLES["fragments"]), _FLAGS[row.get("flags", "")]),
         tuple(row.get("anchors", ())),
-        getattr(secret_checks, check) if check else None,
+        (lambda value: all(check(value) for check in checks)) if checks else None,
     )
 
 
@@ -38,8 +38,9 @@ def _after_names() -> Iterable[SecretKind]:
     for named in _TABLES["names"]:
         for row in _TABLES["after_names"]:
             pattern = row["pattern"].replace("{word}", named["word"])
+            check = f"{row['check']} {named.get('check', '')}"
             named_as = {"name": named["name"], "anchors": [named["anchor"]], "flags": "ignorecase"}
-            yield _kind({**row, **named_as, "pattern": pattern})
+            yield _kind({**named_as, **row, "pattern": pattern, "check": check})
 
 
 KINDS = (
