@@ -74,10 +74,13 @@ def empty_home(tmp_path: Path) -> Home:
     return home
 
 
-def run_hook(home: Home, event: dict[str, Any] | str, **how: Any) -> tuple[str, float]:
+def run_hook(
+    home: Home, event: dict[str, Any] | str, *options: str, **how: Any
+) -> tuple[str, float]:
     """What the hook prints, and how long it took; it always ends well and complains of nothing."""
     given = event if isinstance(event, str) else json.dumps({"session_id": SESSION, **event})
     command = [sys.executable, "-P", "-m", "butlers.hook", "general", "--home", str(home.root)]
+    command += options
     started = time.monotonic()
     done = subprocess.run(
         command, input=given, env=ENVIRONMENT, capture_output=True, text=True, timeout=20, **how
