@@ -95,8 +95,8 @@ def _answer(butler: str, home: str, options: list[str]) -> None:
     if not privacy.may_report(home, about):
         spool.drop_links(home, butler, about.get("session_id", ""))
         return
-    is_private = privacy.withhold(home, about)
-    if name in TOOL_EVENTS and not is_private:
+    is_silent = privacy.withhold(home, about) or bool(event.get("is_unheard"))
+    if name in TOOL_EVENTS and not is_silent:
         _inject_for_call(butler, home, event, about["project"])
     if name in KEEPING:
         with contextlib.suppress(OSError):  # the daemon finds the transcript itself later
@@ -104,7 +104,7 @@ def _answer(butler: str, home: str, options: list[str]) -> None:
     if name == "SessionStart" and event.get("source") != CONNECTING:
         path = os.path.expanduser(str(event.get("transcript_path") or ""))
         spool.note_begun(home, butler, about.get("session_id", ""), path, prompted=False)
-    if name in INJECTING and (name == "SessionStart" or not is_private):
+    if name in INJECTING and (name == "SessionStart" or not is_silent):
         if len(about.get("prompt", "")) <= SHORT_PROMPT_CHARACTERS:
             about["last_answer"] = _last_answer(str(event.get("transcript_path") or ""))
         _inject(butler, home, event, about, "--start" in options)

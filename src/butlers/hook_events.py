@@ -1,8 +1,9 @@
 """Read the events of agents that name them, or their fields, otherwise than Claude Code does.
 
 The tables are in `hook_events.json`: our names of events (any other differs in the case of its
-first letter at most) and fields; the field that tells what an event without a name is; and in which
-field an agent takes a context, if not as Claude Code does. Transcripts of those cannot be read.
+first letter at most) and fields; the field that tells what an event without a name is; in which
+field an agent takes a context, if not as Claude Code does (transcripts of those cannot be read);
+and the events with which it takes none.
 """
 
 import json
@@ -24,6 +25,7 @@ def translate(agent: str, given: dict[str, Any]) -> dict[str, Any]:
     name = tables["names"].get(native, native[:1].upper() + native[1:])
     event |= {"hook_event_name": name, "native_name": native}
     event["context_field"] = tables["contexts"].get(agent)
+    event["is_unheard"] = name in tables["unheard"].get(agent, ())
     _read_prompt(event)
     return event
 

@@ -118,6 +118,23 @@ def test_a_session_that_starts_is_told_what_is_known(daemon: Daemon) -> None:
     assert len(output["additionalContext"]) <= 9_900
 
 
+@pytest.mark.parametrize(
+    ("agent", "event", "where"),
+    [
+        ("gemini-cli", {"hook_event_name": "SessionStart"}, ("hookSpecificOutput",)),
+        ("cline", {"hookName": "TaskStart", "taskId": "t1"}, ("contextModification",)),
+        ("cursor", {"hook_event_name": "sessionStart"}, ("additional_context",)),
+        ("copilot", {"source": "new"}, ("additionalContext",)),
+    ],
+)
+def test_every_agent_is_told_in_its_own_form(
+    daemon: Daemon, agent: str, event: dict[str, str], where: tuple[str]
+) -> None:
+    told = json.loads(run_hook(daemon.home, event, "--agent", agent)[0])
+    assert tuple(told) == where
+    assert FACT in str(told)
+
+
 def test_a_prompt_is_told_what_bears_on_it_and_else_nothing(daemon: Daemon) -> None:
     event = {"hook_event_name": "UserPromptSubmit", "session_id": "prompts"}
     told, _ = run_hook(daemon.home, event | {"prompt": "Where does the spare key hang?"})

@@ -149,6 +149,19 @@ def test_messages_that_are_handed_over_again_are_kept_once(home: Home) -> None:
     assert list((home.root / "spool").iterdir()) == []
 
 
+def test_an_agent_without_readable_transcripts_is_heard_event_by_event(home: Home) -> None:
+    about = {"sessionId": "c1", "cwd": str(home.root)}
+    for event in ({"prompt": "Oil the chain.", "timestamp": 1}, {"stopReason": "end_turn"}):
+        assert run_hook(home, about | event, "--agent=copilot")[0] == ""
+    assert run_hook(home, about | {"reason": "complete"}, "--agent=copilot")[0] == ""
+    assert [one.text for one in kept(home).said] == ["Oil the chain."]
+    arrival = arrived(home)
+    assert not arrival.is_under_way
+    SpoolEntries(home.root).done(arrival)
+    run_hook(home, about | {"reason": "complete"}, "--agent=copilot")
+    assert SpoolEntries(home.root).arrivals() == []
+
+
 def test_what_is_private_in_messages_is_never_written(home: Home) -> None:
     public = message("Oil the chain.", 1)
     private = [message("Off the record: the safe is empty.", 2), message("Empty!", 3, "assistant")]
@@ -215,6 +228,8 @@ def test_what_an_event_says_is_found_where_its_agent_puts_it() -> None:
     )
     assert (asked["prompt"], asked["native_name"]) == ("Hi", "BeforeAgent")
     assert "messages" not in asked
+    heard = [translate(agent, {"sessionId": "s", "prompt": "Hi"}) for agent in ("copilot", "droid")]
+    assert [one["is_unheard"] for one in heard] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ def write_messages(home: str, butler: str, event: dict[str, Any], project: Proje
     before = f"{directory}/{os.path.basename(held or '')}"
     kept = map(json.loads, lines_of(before)) if os.path.isfile(before) else ()
     lines = _lines([*kept, *map(_plain, event["messages"])])
+    if not lines:
+        raise OSError("nothing was said")
     rules = find_rules(home, session, str(event.get("cwd") or ""), project)
     path = f"{directory}/{butler}~{session}~{spool.fresh()}{spool.HELD}"
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -51,17 +51,17 @@ function failureOf(output, metadata) {
 }
 
 // The messages of a session, as the hook takes them; of a very long session the last.
-function handedOver(list) {
+// `added` has what memory added to the outputs of tools, which is taken out again.
+function handedOver(list, added) {
   let messages = list.flatMap(({ info, parts }) => {
     const told = parts.filter((part) => part.synthetic && part.text?.includes(MEMORY))
     const calls = parts
       .filter((part) => part.type === "tool" && part.state)
-      .map(({ tool, state }) => ({
-        name: tool,
-        input: given(state.input),
-        output: state.output?.slice(0, MOST_OUTPUT),
-        error: state.error ?? failureOf(state.output, state.metadata),
-      }))
+      .map(({ tool, state, callID }) => {
+        const output = state.output?.replace(added.get(callID) ?? "", "").slice(0, MOST_OUTPUT)
+        const error = state.error ?? failureOf(output, state.metadata)
+        return { name: tool, input: given(state.input), output, error }
+      })
     const text = parts.filter(isTyped).map((part) => typed(part.text)).join("\n")
     const time = info.time.created
     return [
@@ -78,12 +78,13 @@ export const Butlers = async ({ client, directory }) => {
   const subagents = new Set()
   const sessions = new Map() // the messages of each session that was prompted here
   const known = new Map() // what is known about a call that is under way
+  const added = new Map()
   let storing = Promise.resolve()
   const about = (id) => ({ session_id: id, cwd: directory })
 
   async function store(id) {
     const { data } = await client.session.messages({ path: { id } })
-    sessions.set(id, handedOver(data))
+    sessions.set(id, handedOver(data, added))
     await hook("Stop", { ...about(id), messages: sessions.get(id) })
   }
 
@@ -118,7 +119,9 @@ export const Butlers = async ({ client, directory }) => {
       const error = failureOf(output.output, output.metadata)
       const fix = error ? await hook("PostToolUseFailure", { ...call.event, error }) : ""
       const text = [call.text, fix].filter(Boolean).join("\n")
-      if (text) output.output = `${output.output ?? ""}\n\n${text}`
+      if (!text) return
+      added.set(callID, `\n\n${text}`)
+      output.output = `${output.output ?? ""}\n\n${text}`
     }),
     dispose: safely(async () => {
       await storing

@@ -44,11 +44,12 @@ function textOf(content: any): string {
 }
 
 // The messages of a session, as the hook takes them; of a very long session the last.
-function handedOver(entries: any[]): object[] {
+// `added` has what memory added to the outputs of tools, which is taken out again.
+function handedOver(entries: any[], added: Map<string, string>): object[] {
   const results = new Map<string, any>()
   for (const { message } of entries) if (message?.role === "toolResult") results.set(message.toolCallId, message)
   const call = ({ id, name, arguments: input }: any) => {
-    const output = textOf(results.get(id)?.content).slice(0, MOST_OUTPUT)
+    const output = textOf(results.get(id)?.content).replace(added.get(id) ?? "", "").slice(0, MOST_OUTPUT)
     return { name, input: given(input), output, error: results.get(id)?.isError ? output || "failed" : undefined }
   }
   let messages = entries.flatMap(({ id, type, timestamp, message, customType, content }) => {
@@ -66,6 +67,7 @@ function handedOver(entries: any[]): object[] {
 
 export default function (pi: any) {
   let opening = ""
+  const added = new Map<string, string>()
   let storing = Promise.resolve("")
 
   function on(name: string, work: (event: any, ctx: any) => Promise<any>) {
@@ -78,7 +80,7 @@ export default function (pi: any) {
 
   // One after the other: a session must not end before its last answer was handed over.
   async function hand(name: string, ctx: any): Promise<void> {
-    const event = { ...about(ctx), messages: handedOver(ctx.sessionManager.getBranch()) }
+    const event = { ...about(ctx), messages: handedOver(ctx.sessionManager.getBranch(), added) }
     await (storing = storing.then(() => hook(name, event)))
   }
 
@@ -95,7 +97,9 @@ export default function (pi: any) {
     if (!event.isError) return
     const call = { tool_name: event.toolName, tool_input: given(event.input), error: textOf(event.content) }
     const text = await hook("PostToolUseFailure", { ...about(ctx), ...call })
-    if (text) return { content: [...event.content, { type: "text", text }] }
+    if (!text) return
+    added.set(event.toolCallId, `\n${text}`)
+    return { content: [...event.content, { type: "text", text }] }
   })
   on("agent_end", (_event, ctx) => hand("Stop", ctx))
   on("session_before_compact", (_event, ctx) => hand("PreCompact", ctx))
