@@ -1,4 +1,4 @@
-"""The hook program that Claude Code and Codex run at session events.
+"""The hook program that agents run at session events.
 
 It must never fail or delay an agent: it always exits with 0, prints nothing but context, and stops
 after two seconds whatever happens. It therefore imports only a little of the standard library.
@@ -30,22 +30,23 @@ MAX_CONTEXT_CHARACTERS = 9_900
 INJECTING = ("SessionStart", "UserPromptSubmit")
 KEEPING = ("UserPromptSubmit", "PreCompact", "Stop", "SessionEnd")
 EVENTS = ("SessionStart", *KEEPING)
-LOW_TRUST = "--low-trust"
-"""The option for an agent whose statements are trusted less."""
+LOW_TRUST, AGENT = "--low-trust", "--agent="
+"""The options for an agent that is trusted less, and for one that has events of its own."""
 CONNECTING = "connect"
 """The source of the test session of `butlers connect`."""
 
 _EVENT_FIELDS = ("session_id", "cwd", "source", "prompt")
+Event = dict[str, Any]
 
 
 def main() -> None:
-    """Handle one event of an agent: `butlers-hook BUTLER --home DIR`."""
+    """Handle one event of an agent: `butlers-hook BUTLER --home DIR --agent NAME`."""
     signal.signal(signal.SIGALRM, _give_up)
     signal.setitimer(signal.ITIMER_REAL, TOTAL_SECONDS)
     # The agent must not suffer, whatever goes wrong here.
     sys.excepthook = _give_up
     butler, home, options = parse_arguments(sys.argv[1:])
-    _answer(butler, home, "--start" in options, LOW_TRUST in options)
+    _answer(butler, home, options)
     try:
         sys.stdout.flush()
     finally:
@@ -65,14 +66,25 @@ def parse_arguments(arguments: list[str]) -> tuple[str, str, list[str]]:
             home = word.removeprefix("--home=")
         elif word == "--home" and (value := next(words, "")):
             home = value
+        elif word == "--agent" and (value := next(words, "")):
+            others.append(AGENT + value)
         else:
             (others if word.startswith("-") or names else names).append(word)
     return (names or ["general"])[0], os.path.expanduser(home), others
 
 
-def _answer(butler: str, home: str, starts: bool, low_trust: bool) -> None:
-    event = json.loads(sys.stdin.buffer.read(MAX_INPUT_BYTES))
-    name = event.get("hook_event_name")
+def _read_event(options: list[str]) -> Event:
+    event: Event = json.loads(sys.stdin.buffer.read(MAX_INPUT_BYTES))
+    for agent in [option for option in options if option.startswith(AGENT)]:
+        from butlers.hook_events import translate
+
+        event = translate(agent.removeprefix(AGENT), event)
+    return event
+
+
+def _answer(butler: str, home: str, options: list[str]) -> None:
+    event = _read_event(options)
+    name, low_trust = event.get("hook_event_name"), LOW_TRUST in options
     # A missing home is not created: this may be a sandbox without it.
     if name not in (*EVENTS, *TOOL_EVENTS) or not os.path.isdir(home):
         return
@@ -83,28 +95,27 @@ def _answer(butler: str, home: str, starts: bool, low_trust: bool) -> None:
     if not privacy.may_report(home, about):
         spool.drop_links(home, butler, about.get("session_id", ""))
         return
-    is_private = privacy.withhold(home, about)
-    if name in TOOL_EVENTS and not is_private:
-        _inject_for_call(butler, home, name, event, about["project"])
+    is_silent = privacy.withhold(home, about) or bool(event.get("is_unheard"))
+    if name in TOOL_EVENTS and not is_silent:
+        _inject_for_call(butler, home, event, about["project"])
     if name in KEEPING:
         with contextlib.suppress(OSError):  # the daemon finds the transcript itself later
             _keep(butler, home, event, about["project"], low_trust)
     if name == "SessionStart" and event.get("source") != CONNECTING:
         path = os.path.expanduser(str(event.get("transcript_path") or ""))
         spool.note_begun(home, butler, about.get("session_id", ""), path, prompted=False)
-    if name in INJECTING and (name == "SessionStart" or not is_private):
+    if name in INJECTING and (name == "SessionStart" or not is_silent):
         if len(about.get("prompt", "")) <= SHORT_PROMPT_CHARACTERS:
             about["last_answer"] = _last_answer(str(event.get("transcript_path") or ""))
-        _inject(butler, home, name, about, starts)
+        _inject(butler, home, event, about, "--start" in options)
 
 
-def _inject_for_call(
-    butler: str, home: str, name: str, event: dict[str, Any], project: dict[str, Any] | None
-) -> None:
+def _inject_for_call(butler: str, home: str, event: Event, project: Event | None) -> None:
     """Print what is known about a tool call; where the digest has nothing of it, ask nobody."""
     from butlers.sessions import agent_calls, tool_digest
 
     call, cwd = agent_calls.read_call(event), str(event.get("cwd") or "")
+    name = event["hook_event_name"]
     keys, hashes = agent_calls.call_keys(name, call), tool_digest.read(home, butler, cwd)
     if not keys or (hashes is not None and not agent_calls.is_in_digest(keys, hashes)):
         return
@@ -115,20 +126,22 @@ def _inject_for_call(
         answer = request(butler, home, name, about, starts=False)
         if isinstance(answer.get("digest"), str):
             tool_digest.write(home, butler, cwd, answer["digest"])
-        _print(name, answer)
+        _print(event, answer)
 
 
-def _keep(
-    butler: str, home: str, event: dict[str, Any], project: dict[str, Any] | None, low_trust: bool
-) -> None:
-    """Put the session into the spool; the agent names its transcript."""
+def _keep(butler: str, home: str, event: Event, project: Event | None, low_trust: bool) -> None:
+    """Put the session into the spool; the agent names its transcript, or hands over messages."""
     from butlers.sessions import privacy, spool
 
     session, path = event.get("session_id"), event.get("transcript_path")
+    name, cwd, is_text = event["hook_event_name"], event.get("cwd"), "messages" in event
+    if is_text:
+        from butlers.sessions.text_sessions import write_messages
+
+        path = write_messages(home, butler, event, project)
     if not isinstance(session, str) or not isinstance(path, str):
         return
-    name, cwd = event["hook_event_name"], event.get("cwd")
-    entry: dict[str, Any] = {"butler": butler, "session": session, "event": name}
+    entry: Event = {"butler": butler, "session": session, "event": name, "text": is_text}
     entry["path"] = os.path.realpath(os.path.expanduser(path))
     entry["cwd"] = cwd if isinstance(cwd, str) else ""
     entry["project"], entry["low_trust"] = project, low_trust
@@ -137,9 +150,14 @@ def _keep(
     known = spool.read_entry(spool.under_way_file(home, butler, session))
     if not known:
         spool.note_begun(home, butler, session, entry["path"], prompted=name == "UserPromptSubmit")
-    entry["scanned"], entry["private"] = privacy.scan(home, entry, known)
+    # Of messages only what is public was written.
+    entry["scanned"], entry["private"] = (0, False) if is_text else privacy.scan(home, entry, known)
     write_copy = partial(_write_public, home) if entry["private"] else None
-    spool.keep(home, entry, ended=name == "SessionEnd", write_copy=write_copy)
+    try:
+        spool.keep(home, entry, ended=name == "SessionEnd", write_copy=write_copy)
+    finally:
+        if is_text:
+            os.unlink(entry["path"])
 
 
 def _write_public(home: str, entry: dict[str, Any], copy: Any) -> None:
@@ -164,11 +182,11 @@ def _project(event: dict[str, Any]) -> dict[str, Any] | None:
     return identify(cwd) if isinstance(cwd, str) and cwd else None
 
 
-def _inject(butler: str, home: str, name: str, about: dict[str, Any], starts: bool) -> None:
+def _inject(butler: str, home: str, event: Event, about: Event, starts: bool) -> None:
     """Print the context for the session; note a start or a prompt without one."""
 
     def note(why: str) -> None:
-        _note(home, butler, {**about, "event": name}, why)
+        _note(home, butler, {**about, "event": event["hook_event_name"]}, why)
 
     def give_up(*_: object) -> None:
         note(f"no answer in {TOTAL_SECONDS:g} seconds")
@@ -176,27 +194,33 @@ def _inject(butler: str, home: str, name: str, about: dict[str, Any], starts: bo
 
     signal.signal(signal.SIGALRM, give_up)
     try:
-        _print(name, request(butler, home, name, about, starts))
+        _print(event, request(butler, home, event["hook_event_name"], about, starts))
     except (NoContext, OSError, ValueError, KeyError, TypeError) as error:
         note(str(error) if isinstance(error, NoContext) else repr(error))
 
 
-def _print(name: str, answer: dict[str, Any]) -> None:
-    """Print the context of an answer, if any."""
+def _print(event: Event, answer: dict[str, Any]) -> None:
+    """Print the context of an answer, if any, as the agent takes it."""
     if isinstance(context := answer.get("context"), str) and context.strip():
-        output = {"hookEventName": name, "additionalContext": context[:MAX_CONTEXT_CHARACTERS]}
-        sys.stdout.write(json.dumps({"hookSpecificOutput": output}) + "\n")
+        name = event.get("native_name") or event["hook_event_name"]
+        field = event.get("context_field") or "additionalContext"
+        output: Event = {field: context[:MAX_CONTEXT_CHARACTERS]}
+        if not event.get("context_field"):
+            output = {"hookSpecificOutput": {"hookEventName": name, **output}}
+        sys.stdout.write(json.dumps(output) + "\n")
 
 
 def _last_answer(path: str) -> str:
     """Return the agent's last words in a transcript, or "" where there are none near its end."""
+    from butlers.sessions.prompts import parse_record
+
     lines: list[bytes] = []
     with contextlib.suppress(OSError), open(os.path.expanduser(path), "rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
         lines = file.read(_TAIL_BYTES).splitlines()
     for line in reversed(lines):
         with contextlib.suppress(ValueError, AttributeError, TypeError):
-            record = json.loads(line)
+            record = parse_record(line)
             message = record.get("message") or record.get("payload") or {}
             if message.get("role") == "assistant" and (text := _text(message.get("content"))):
                 return text[-_ANSWER_CHARACTERS:]

@@ -74,10 +74,13 @@ def empty_home(tmp_path: Path) -> Home:
     return home
 
 
-def run_hook(home: Home, event: dict[str, Any] | str, **how: Any) -> tuple[str, float]:
+def run_hook(
+    home: Home, event: dict[str, Any] | str, *options: str, **how: Any
+) -> tuple[str, float]:
     """What the hook prints, and how long it took; it always ends well and complains of nothing."""
     given = event if isinstance(event, str) else json.dumps({"session_id": SESSION, **event})
     command = [sys.executable, "-P", "-m", "butlers.hook", "general", "--home", str(home.root)]
+    command += options
     started = time.monotonic()
     done = subprocess.run(
         command, input=given, env=ENVIRONMENT, capture_output=True, text=True, timeout=20, **how
@@ -113,6 +116,23 @@ def test_a_session_that_starts_is_told_what_is_known(daemon: Daemon) -> None:
     assert output["hookEventName"] == "SessionStart"
     assert FACT in output["additionalContext"]
     assert len(output["additionalContext"]) <= 9_900
+
+
+@pytest.mark.parametrize(
+    ("agent", "event", "where"),
+    [
+        ("gemini-cli", {"hook_event_name": "SessionStart"}, ("hookSpecificOutput",)),
+        ("cline", {"hookName": "TaskStart", "taskId": "t1"}, ("contextModification",)),
+        ("cursor", {"hook_event_name": "sessionStart"}, ("additional_context",)),
+        ("copilot", {"source": "new"}, ("additionalContext",)),
+    ],
+)
+def test_every_agent_is_told_in_its_own_form(
+    daemon: Daemon, agent: str, event: dict[str, str], where: tuple[str]
+) -> None:
+    told = json.loads(run_hook(daemon.home, event, "--agent", agent)[0])
+    assert tuple(told) == where
+    assert FACT in str(told)
 
 
 def test_a_prompt_is_told_what_bears_on_it_and_else_nothing(daemon: Daemon) -> None:

@@ -207,7 +207,7 @@ class SpoolWorker:
             raise _Unstorable("no line of its transcript can be read")
         self._read_sizes.pop(arrival.key, None)  # so that the newest is last
         self._read_sizes[arrival.key] = size
-        if size and not has_public:
+        if not has_public and (size or arrival.told.get("text")):
             await self._leave_no_record(arrival, caller)
             return
         noted = partial(

@@ -107,7 +107,7 @@ def _is_covered(line: str, rules: PrivacyRules) -> bool:
 
 def _without_spans(line: str) -> str:
     """Return a prompt's line without private spans, wherever its record repeats them."""
-    return json.dumps(map_texts(parse_record(line), without_private)) + "\n"
+    return json.dumps(map_texts(json.loads(line), without_private)) + "\n"
 
 
 def _is_of_the_conversation(record: dict[str, Any]) -> bool:

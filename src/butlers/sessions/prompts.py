@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from butlers.kernel.private_tags import has_private
+from butlers.sessions.agent_records import as_claude
 
 # How messages begin that programs write in the user's name.
 NOT_SAID = (
@@ -30,10 +31,10 @@ def lines_of(transcript: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def parse_record(line: str | bytes) -> dict[str, Any]:
-    """Parse a line of a transcript; {} if it is damaged."""
+    """Parse a line of any agent's transcript into Claude Code's form; {} if it is damaged."""
     with suppress(ValueError, RecursionError):
         record = json.loads(line)
-        return record if isinstance(record, dict) else {}
+        return as_claude(record) if isinstance(record, dict) else {}
     return {}
 
 

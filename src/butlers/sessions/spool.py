@@ -98,6 +98,8 @@ def under_way_file(home: str, butler: str, session: str) -> str:
 
 def drop_links(home: str, butler: str, session: str) -> None:
     """Remove every link to, and copy of, the transcript of a session."""
+    if read_entry(under_way_file(home, butler, session)).get("text"):
+        return  # of which only what is public was written
     for directory in (os.path.join(home, DIRECTORY), os.path.join(home, DIRECTORY, ASIDE)):
         with contextlib.suppress(OSError), os.scandir(directory) as files:
             for file in files:

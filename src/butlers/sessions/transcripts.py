@@ -1,4 +1,4 @@
-"""Read what was said in a session from the files that Claude Code and Codex write.
+"""Read what was said in a session from the files that agents write.
 
 Only messages of the user and the agent count as said: not what hooks injected, tools returned or
 the programs noted for themselves. The agent's tool calls are listed apart, memory tools excepted:
@@ -21,7 +21,7 @@ from butlers.llm.envelopes import mapping, parse_object
 from butlers.sessions import tool_calls
 from butlers.sessions.pasted import mark_pasted
 from butlers.sessions.private_turns import redact
-from butlers.sessions.prompts import NOT_OF_THE_CONVERSATION, NOT_SAID, lines_of
+from butlers.sessions.prompts import NOT_OF_THE_CONVERSATION, NOT_SAID, lines_of, parse_record
 from butlers.sessions.tool_calls import ToolCall
 
 MEMORY_TITLE = "# Memory Context"
@@ -80,6 +80,8 @@ class Transcript:
     """The ids of calls of memory tools, whose results are recalled."""
     open_calls: dict[str, ToolCall] = field(default_factory=dict, compare=False)
     """The calls without a result so far, by id."""
+    written_again: set[str] = field(default_factory=set, compare=False)
+    """The parts that were read of messages that are written several times."""
 
     def after(self, instant: str) -> "Transcript":
         """Return what was said after an instant; an agent's answer gets an empty question."""
@@ -112,7 +114,7 @@ def parse(written: str | Iterable[str], pasted: Sequence[str] = ()) -> Transcrip
     transcript = Transcript(pasted=list(pasted))
     # Only a newline ends a line: JSON may hold other separators as they are.
     lines = list(io.StringIO(written, newline="\n") if isinstance(written, str) else written)
-    for record in filter(None, map(parse_object, redact(lambda: lines))):
+    for record in filter(None, map(parse_record, redact(lambda: lines))):
         at, payload = str(record.get("timestamp") or ""), record.get("payload")
         if not isinstance(payload, dict):
             _claude(transcript, record, at)
@@ -152,10 +154,22 @@ def _claude(transcript: Transcript, record: Mapping[str, Any], at: str) -> None:
         _say(transcript, Speaker.USER, attachment.get("prompt"), at)
     if record.get("type") not in tuple(Speaker) or not isinstance(message, dict):
         return
-    for part in _parts(message.get("content")):
+    content = _unread(transcript, record.get("once"), message.get("content"))
+    for part in _parts(content):
         _use_tool(transcript, part, at)
     if not any(record.get(mark) for mark in NOT_OF_THE_CONVERSATION):
-        _say(transcript, record["type"], message.get("content"), at)
+        _say(transcript, record["type"], content, at)
+
+
+def _unread(transcript: Transcript, once: object, content: object) -> object:
+    """Return what is new in a message that is written several times, each with more in it."""
+    if not once:
+        return content
+    names = ("id", "tool_use_id", "text")
+    parts = {f"{once} {[part.get(name) for name in names]}": part for part in _parts(content)}
+    unread = [part for key, part in parts.items() if key not in transcript.written_again]
+    transcript.written_again |= parts.keys()
+    return unread
 
 
 def _use_tool(transcript: Transcript, part: Mapping[str, Any], at: str) -> None:
