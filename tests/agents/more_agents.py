@@ -2,18 +2,14 @@
 
 import json
 import os
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import butlers
 from agents.agents import KEY, Agent
 from agents.more_standins import Chat, Google
-from butlers.host.home import Home
-from butlers.sessions.agent_connections import program
 from llm.command_lines import NotInstallable, command_lines
 from llm.standins import Anthropic, OpenAi, standing_in
 
@@ -32,10 +28,7 @@ APIS: dict[str, type[Any]] = {
 _PROGRAMS = {"claude-code": "claude", "gemini-cli": "gemini", "qwen-code": "qwen"}
 # Nobody listens at port 9: what an agent would fetch for itself fails at once.
 _NOWHERE = {"npm_config_registry": "http://127.0.0.1:9/", "npm_config_fetch_retries": "0"}
-_EVENTS = {
-    "gemini-cli": ("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd", "AfterTool"),
-    "qwen-code": ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd", "PostToolUseFailure"),
-}
+_SETTINGS = {"gemini-cli": ".gemini/settings.json", "qwen-code": ".qwen/settings.json"}
 _MODEL = {"id": "m", "name": "m", "reasoning": False, "input": ["text"], "contextWindow": 200_000}
 
 
@@ -52,29 +45,6 @@ def find_program(name: str) -> Path:
 @dataclass
 class AnyAgent(Agent):
     """One of all agents, of which Claude Code and Codex are known already."""
-
-    def connect(self, home: Home, *arguments: str) -> None:
-        """Give it a butler: by hand, where `butlers connect` does not know it."""
-        if self.name in ("claude-code", "codex"):
-            return super().connect(home, *arguments)
-        command = [*program("butlers-hook", "butlers.hook"), "general", "--home", str(home.root)]
-        command += ["--agent", self.name, *arguments]
-        if self.name in _EVENTS:
-            handler = {"type": "command", "command": shlex.join(command)}
-            handler["timeout"] = 10_000 if self.name == "gemini-cli" else 10
-            hooks = {event: [{"hooks": [handler]}] for event in _EVENTS[self.name]}
-            # Of the user: a project's hooks run only where a person has trusted them.
-            file = self.user / f".{self.name.partition('-')[0]}" / "settings.json"
-            file.parent.mkdir(exist_ok=True)
-            signed_in = {"auth": {"selectedType": APIS[self.name].signed_in}}
-            file.write_text(json.dumps({"security": signed_in, "hooks": hooks}))
-            return None
-        kind, where = (
-            ("js", ".opencode/plugin") if self.name == "opencode" else ("ts", ".pi/extensions")
-        )
-        source = Path(butlers.__file__).parent / "sessions" / "agents" / f"{self.name}.{kind}"
-        text = source.read_text().replace("@BUTLER@", "general").replace("@HOME@", str(home.root))
-        return self._write(f"{where}/butlers.{kind}", text.replace("@HOOK@", json.dumps(command)))
 
     def _write(self, file: str, text: str) -> None:
         (self.project / file).parent.mkdir(parents=True, exist_ok=True)
@@ -115,6 +85,11 @@ class AnyAgent(Agent):
     def configure(self) -> None:
         """Tell it where its model is, in a file of its own, if it takes that from nowhere else."""
         address = f"{self.address}/v1"
+        if self.name in _SETTINGS:
+            file = self.user / _SETTINGS[self.name]
+            file.parent.mkdir(exist_ok=True)
+            signed_in = {"auth": {"selectedType": APIS[self.name].signed_in}}
+            file.write_text(json.dumps({"security": signed_in}, indent="\t") + "\n\n")
         if self.name == "opencode":
             options = {"baseURL": address, "apiKey": KEY}
             models = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"m": {}}}

@@ -1,10 +1,12 @@
 """The real programs of six agents with one butler: what is said in one is told in the next."""
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -31,6 +33,11 @@ FACTS = {
     "opencode": "the invoices are printed on Thursdays",
     "pi": "the spare tubes lie under the counter",
 }
+SETTINGS = (
+    ".gemini/settings.json", ".qwen/settings.json", "opencode.json", ".pi/agent/models.json",
+    ".claude/settings.json", ".codex/*.json", ".opencode/plugin/*", ".config/opencode/*",
+    ".config/opencode/plugin/*", ".pi/agent/extensions/*", ".pi/extensions/*", ".mcp.json",
+)  # fmt: skip
 # A session without an end counts as over a moment after its last answer.
 SOON = with_defaults({"butlers.host.spool_worker:SpoolWorker.__init__": {"idle_minutes": 0.02}})
 
@@ -42,6 +49,8 @@ class Shop:
     daemon: Daemon
     agents: dict[str, AnyAgent] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    before: dict[str, str] = field(default_factory=dict)
+    """What settings were before any agent was connected: a digest by file."""
     told: dict[str, str] = field(default_factory=dict)
 
     def agent(self, name: str) -> AnyAgent:
@@ -61,6 +70,13 @@ class Shop:
 
     def stored(self, text: str) -> list[asyncpg.Record]:
         return [part for part in self.parts() if text in part["content"]]
+
+
+def digests(*places: Path) -> dict[str, str]:
+    """The digests of the settings in some directories, without what agents write for themselves."""
+    found = (file for place in places for name in SETTINGS for file in place.glob(name))
+    files = filter(Path.is_file, found)
+    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 def session_of(part: asyncpg.Record) -> str:
@@ -98,8 +114,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
             except NotInstallable as reason:
                 shop.missing[name] = str(reason)
                 continue
-            one.connect(home)
             shop.agents[name] = one
+        shop.before = digests(user, project)
+        for one in shop.agents.values():
+            one.connect(home)
         for name, one in shop.agents.items():
             shop.told[name] = ask(one, f"Remember that {FACTS[name]}.", f"{name} has noted it.")
             until(lambda name=name: shop.stored(FACTS[name]), 30)
@@ -129,3 +147,16 @@ def test_what_is_said_in_one_agent_is_told_in_every_later_one(shop: Shop) -> Non
         for earlier in names[:number]:
             assert FACTS[earlier] in shop.told[name], f"{earlier} → {name}"
     assert len({json.loads(part["metadata"])["project"] for part in shop.parts()}) == 1
+
+
+def test_disconnected_settings_have_every_byte_that_they_had(shop: Shop) -> None:
+    agents = list(shop.agents.values())
+    if not agents:
+        pytest.skip("no agent is installed")
+    connected = digests(agents[0].user, agents[0].project)
+    for one in agents:
+        told = one.butlers("disconnect", one.name, "--yes", "--home", str(shop.daemon.home.root))
+        assert told.returncode == 0, told.stderr
+    after = digests(agents[0].user, agents[0].project)
+    assert {file: after.get(file) for file in shop.before} == shop.before
+    assert connected != after
