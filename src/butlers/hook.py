@@ -32,6 +32,8 @@ KEEPING = ("UserPromptSubmit", "PreCompact", "Stop", "SessionEnd")
 EVENTS = ("SessionStart", *KEEPING)
 LOW_TRUST = "--low-trust"
 """The option for an agent whose statements are trusted less."""
+LIGHT = "--light"
+"""The option of `butlers mcp` for an agent that begins with a few tools."""
 CONNECTING = "connect"
 """The source of the test session of `butlers connect`."""
 

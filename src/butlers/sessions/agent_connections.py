@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from butlers.hook import EVENTS, LOW_TRUST
+from butlers.hook import EVENTS, LIGHT, LOW_TRUST
 from butlers.sessions.agent_files import FileChange, json_change, table, toml_change
 
 # The hook gives up by itself before; Codex allows no more at the end of a session.
@@ -108,7 +108,7 @@ class Connection:
     def server(self) -> dict[str, Any]:
         """The command with which an agent starts the MCP server; it needs no token, no daemon."""
         command, *arguments = program("butlers", "butlers")
-        return {"command": command, "args": [*arguments, "mcp", *self._arguments()]}
+        return {"command": command, "args": [*arguments, "mcp", *self._arguments(LIGHT)]}
 
     @property
     def hook(self) -> dict[str, Any]:

@@ -79,7 +79,8 @@ def test_claude_code_is_given_a_server_and_a_hook_for_each_event(home: Home, pro
     told = connect(home, project, "claude-code", "--yes")
     assert '+    "butlers-general": {' in told
     servers = json.loads((project / ".mcp.json").read_text())["mcpServers"]
-    assert servers["butlers-general"]["args"][-4:] == ["mcp", "general", "--home", str(home.root)]
+    command = ["mcp", "general", "--home", str(home.root), "--light"]
+    assert servers["butlers-general"]["args"][-5:] == command
     hooks = json.loads((project / ".claude" / "settings.json").read_text())["hooks"]
     assert set(hooks) == {*EVENTS, "PreToolUse", "PostToolUseFailure"}
     assert "Edit" in hooks["PreToolUse"][0]["matcher"].split("|")
@@ -94,7 +95,7 @@ def test_codex_is_given_the_same_and_told_of_its_review(home: Home, project: Pat
     told = connect(home, project, "codex", "--yes")
     assert "/hooks" in told
     servers = tomllib.loads((project / ".codex" / "config.toml").read_text())["mcp_servers"]
-    assert servers["butlers-general"]["args"][-4:-2] == ["mcp", "general"]
+    assert servers["butlers-general"]["args"][-5:-3] == ["mcp", "general"]
     hooks = json.loads((project / ".codex" / "hooks.json").read_text())["hooks"]
     assert set(hooks) == {*EVENTS, "PreToolUse", "PostToolUse"}
     assert "apply_patch" in hooks["PreToolUse"][0]["matcher"].split("|")
@@ -251,7 +252,7 @@ def test_any_other_client_gets_a_snippet(home: Home, project: Path) -> None:
     told = connect(home, project, "--print", "mcp-json")
     server = json.loads(told)["mcpServers"]["butlers-general"]
     assert os.access(server["command"], os.X_OK)
-    assert server["args"][-4:] == ["mcp", "general", "--home", str(home.root)]
+    assert server["args"][-5:] == ["mcp", "general", "--home", str(home.root), "--light"]
     assert files(project) == {}
 
 
