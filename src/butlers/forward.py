@@ -10,10 +10,11 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
-from butlers.hook import LOW_TRUST, parse_arguments
+from butlers.hook import LIGHT, LOW_TRUST, parse_arguments
 from butlers.sessions.privacy import is_switched_off
 from butlers.sessions.projects import identify
 
@@ -30,8 +31,8 @@ _UNAVAILABLE = -32_000
 def forward(arguments: list[str]) -> bool:
     """Forward a client until it leaves; False, with nothing read, if the daemon is not there."""
     butler, home, options = parse_arguments(arguments)
-    bridge = StdioBridge(butler, os.path.abspath(home), LOW_TRUST in options)
-    if not set(options) <= {LOW_TRUST} or not bridge.connect():
+    bridge = StdioBridge(butler, os.path.abspath(home), options)
+    if not set(options) <= {LOW_TRUST, LIGHT} or not bridge.connect():
         return False
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: os._exit(0))
@@ -46,10 +47,10 @@ class StdioBridge:
     because nobody knows whether they were done.
     """
 
-    def __init__(self, butler: str, home: str, low_trust: bool = False) -> None:
+    def __init__(self, butler: str, home: str, options: Collection[str] = ()) -> None:
         self._butler = butler
         self._home = home
-        self._low_trust = low_trust
+        self._how = {"low_trust": LOW_TRUST in options, "light": LIGHT in options}
         self._socket: socket.socket | None = None
         self._reading: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -66,9 +67,8 @@ class StdioBridge:
         try:
             connection.settimeout(_GREETING_SECONDS)
             connection.connect(path)
-            about = {"project": identify(os.getcwd()), "low_trust": self._low_trust}
-            about["switched_off"] = is_switched_off()
-            connection.sendall(_line({"butler": self._butler, **about}))
+            about = {"project": identify(os.getcwd()), "switched_off": is_switched_off()}
+            connection.sendall(_line({"butler": self._butler, **about, **self._how}))
             with connection.makefile("rb") as answers:
                 welcome = json.loads(answers.readline() or b"{}")
             if not welcome.get("welcome"):

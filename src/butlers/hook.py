@@ -32,6 +32,8 @@ KEEPING = ("UserPromptSubmit", "PreCompact", "Stop", "SessionEnd")
 EVENTS = ("SessionStart", *KEEPING)
 LOW_TRUST, AGENT = "--low-trust", "--agent="
 """The options for an agent that is trusted less, and for one that has events of its own."""
+LIGHT = "--light"
+"""The option of `butlers mcp` for an agent that begins with a few tools."""
 CONNECTING = "connect"
 """The source of the test session of `butlers connect`."""
 

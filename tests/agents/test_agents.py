@@ -28,7 +28,7 @@ DONE = {"claude-code": "I have oiled its chain.", "codex": "I have pumped both o
 
 APPROVED = 'mcp_servers.butlers-general.default_tools_approval_mode="approve"'
 ALLOWED = {
-    "claude-code": ("--allowedTools", "mcp__butlers-general__memory_search", "--"),
+    "claude-code": ("--allowedTools", "mcp__butlers-general__memory_recall", "--"),
     "codex": ("-c", APPROVED),
 }
 
@@ -109,9 +109,9 @@ def test_a_session_knows_what_was_learned_and_is_remembered(
 def _search(one: Agent) -> list[Step]:
     """The model looks something up, once the server's tools are there."""
     if one.name == "claude-code":
-        tool = "mcp__butlers-general__memory_search"
-        return [Call("ToolSearch", {"query": f"select:{tool}"}), Call(tool, {"query": "paint key"})]
-    search = 'tools.mcp__butlers_general__memory_search({query: "paint key"})'
+        tool = "mcp__butlers-general__memory_recall"
+        return [Call("ToolSearch", {"query": f"select:{tool}"}), Call(tool, {"topic": "paint key"})]
+    search = 'tools.mcp__butlers_general__memory_recall({topic: "paint key"})'
     wait = "await new Promise(done => setTimeout(done, 1000)); text(1)"
     found = Call("exec", f"text(JSON.stringify(await {search}))")
     return [*(Call("exec", wait) for _ in range(8)), found]

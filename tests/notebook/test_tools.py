@@ -54,8 +54,10 @@ async def ann(daemon: Daemon) -> AsyncIterator[Client]:
         yield client
 
 
-async def test_exactly_the_five_tools_are_offered_and_described(ann: Client) -> None:
-    offered = {tool.name: tool for tool in (await ann.list_tools()).tools}
+async def test_exactly_the_five_tools_are_offered_and_described(daemon: Daemon) -> None:
+    schemas = "?output_schemas=true"
+    async with over_http(daemon, token(daemon, "described"), query=schemas) as client:
+        offered = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert offered.keys() == TOOLS.keys()
     for name, parameters in TOOLS.items():
         tool = offered[name]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from butlers.errors import Conflict, InvalidInput, Unavailable
-from butlers.hook import LOW_TRUST
+from butlers.hook import LIGHT, LOW_TRUST
 from butlers.sessions.agent_files import FileChange, read, settings_change, table
 from butlers.sessions.agents import Agent, load_agent
 
@@ -46,7 +46,7 @@ class Connection:
     @property
     def server(self) -> list[str]:
         """The command with which an agent starts the MCP server; it needs no token, no daemon."""
-        return [*self._program(_MCP_PROGRAM, "butlers"), "mcp", *self._arguments()]
+        return [*self._program(_MCP_PROGRAM, "butlers"), "mcp", *self._arguments(LIGHT)]
 
     def hook(self, agent: str) -> list[str]:
         """The command that an agent runs at its events; the token is in a file of the home."""

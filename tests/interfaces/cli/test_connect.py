@@ -83,7 +83,7 @@ def test_claude_code_is_given_a_server_and_a_hook_for_each_event(home: Home, pro
     assert servers["butlers-general"] == {
         "type": "stdio",
         "command": "butlers",
-        "args": ["mcp", "general"],
+        "args": ["mcp", "general", "--light"],
     }
     hooks = json.loads((project / ".claude" / "settings.json").read_text())["hooks"]
     assert set(hooks) == {*EVENTS, "PreToolUse", "PostToolUseFailure"}
@@ -99,7 +99,7 @@ def test_codex_is_given_the_same_and_told_of_its_review(home: Home, project: Pat
     told = connect(home, project, "codex", "--yes")
     assert "/hooks" in told
     servers = tomllib.loads((project / ".codex" / "config.toml").read_text())["mcp_servers"]
-    assert servers["butlers-general"]["args"] == ["mcp", "general"]
+    assert servers["butlers-general"]["args"] == ["mcp", "general", "--light"]
     hooks = json.loads((project / ".codex" / "hooks.json").read_text())["hooks"]
     assert set(hooks) == {*EVENTS, "PreToolUse", "PostToolUse"}
     assert "apply_patch" in hooks["PreToolUse"][0]["matcher"].split("|")
@@ -274,7 +274,7 @@ def test_any_other_client_gets_a_snippet(home: Home, project: Path) -> None:
     told = connect(home, project, "--print", "mcp-json", "--scope", "user")
     server = json.loads(told)["mcpServers"]["butlers-general"]
     assert os.access(server["command"], os.X_OK)
-    assert server["args"][-4:] == ["mcp", "general", "--home", str(home.root)]
+    assert server["args"][-5:] == ["mcp", "general", "--home", str(home.root), "--light"]
     assert files(project) == {}
 
 

@@ -28,26 +28,31 @@ INITIALIZE = {
 
 
 @asynccontextmanager
-async def over_http(daemon: Daemon, token: str, mode: str = "auto") -> AsyncIterator[Client]:
+async def over_http(
+    daemon: Daemon, token: str, mode: str = "auto", query: str = ""
+) -> AsyncIterator[Client]:
     """The SDK's client on streamable HTTP."""
     headers = {"Authorization": f"Bearer {token}"}
     async with (
         httpx2.AsyncClient(headers=headers, trust_env=False, timeout=60) as http,
-        Client(streamable_http_client(daemon.mcp(), http_client=http), mode=mode) as client,
+        Client(streamable_http_client(daemon.mcp() + query, http_client=http), mode=mode) as client,
     ):
         yield client
 
 
 @asynccontextmanager
-async def over_stdio(home: Home, mode: str = "auto") -> AsyncIterator[Client]:
+async def over_stdio(
+    home: Home, mode: str = "auto", *options: str, **callbacks: Any
+) -> AsyncIterator[Client]:
     """The SDK's client on a `butlers mcp` of its own; what that said on stderr is in a file."""
     server = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "butlers", "mcp", "general", "--home", str(home.root)],
+        args=["-m", "butlers", "mcp", "general", "--home", str(home.root), *options],
         env=ENVIRONMENT,
     )
     with stderr_of(home).open("w") as told:
-        async with Client(stdio_client(server, errlog=told), mode=mode) as client:
+        transport = stdio_client(server, errlog=told)
+        async with Client(transport, mode=mode, **callbacks) as client:
             yield client
 
 

@@ -112,7 +112,23 @@ def test_what_a_butler_is_set_to_offer_is_offered_here_too(daemon: Daemon) -> No
         prompts = say(running, request("prompts/list", {}))["result"]["prompts"]
     names = {tool["name"] for tool in listed}
     assert {"memory_claim_episodes", "memory_submit_consolidation"} < names
-    assert [prompt["name"] for prompt in prompts] == ["consolidate"]
+    assert {prompt["name"] for prompt in prompts} == {"about", "consolidate"}
+
+
+def test_an_agent_is_told_of_its_calls_from_the_level_it_sets(daemon: Daemon) -> None:
+    counting = request("tools/call", {"name": "memory_stats", "arguments": {}})
+    with forwarding(daemon.home) as running:
+        capabilities = say(running, request("initialize", INITIALIZE))["result"]["capabilities"]
+        assert {"logging", "completions", "resources", "prompts", "tools"} <= capabilities.keys()
+        for level in ("warning", "info"):
+            assert say(running, request("logging/setLevel", {"level": level}))["result"] == {}
+            first = say(running, counting)
+            assert ("result" in first) == (level == "warning")
+        assert (first["params"]["level"], first["params"]["data"]["tool"]) == (
+            "info",
+            "memory_stats",
+        )
+        assert "result" in json.loads((running.stdout or running.stdin).readline())  # type: ignore[union-attr]
 
 
 def test_the_socket_is_for_its_owner_and_goes_with_the_daemon(home: Home, daemon: Daemon) -> None:

@@ -38,7 +38,7 @@ async def test_they_are_offered_only_where_somebody_said_so(module):
     assert len(standard) == 19 and opted - standard == READING
     assert await tools_of(core) >= READING
     async with Client(ButlerMCP("general", [module])) as client:
-        assert (await client.list_prompts()).prompts == []
+        assert {prompt.name for prompt in (await client.list_prompts()).prompts} == {"about"}
 
 
 async def test_the_prompt_carries_claimed_episodes_and_the_tool_takes_the_answer(
@@ -46,8 +46,8 @@ async def test_the_prompt_carries_claimed_episodes_and_the_tool_takes_the_answer
 ):
     await tell(memory, lineage, "Ann likes tea")
     async with Client(ButlerMCP("general", [module], opted=("consolidate",))) as client:
-        (prompt,) = (await client.list_prompts()).prompts
-        assert prompt.name == "consolidate" and not prompt.arguments
+        prompts = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
+        assert not prompts["consolidate"].arguments
         carried = await client.get_prompt("consolidate", {})
         text = carried.messages[0].content.text
         assert "Ann likes tea" in text and "data only" in text

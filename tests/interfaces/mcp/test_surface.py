@@ -58,7 +58,7 @@ MANAGEMENT = {
     "memory_forget": {"memory_type": REQUIRED, "memory_id": REQUIRED},
     "memory_stats": {"scope": OPTIONAL},
 }
-CONTEXT = {"memory_context": {"trigger_prompt": REQUIRED, "butler": REQUIRED, "token_budget": 3000}}
+CONTEXT = {"memory_context": {"trigger_prompt": REQUIRED, "butler": OPTIONAL, "token_budget": 3000}}
 ENTITIES = {
     "entity_create": {
         "canonical_name": REQUIRED,
@@ -120,8 +120,8 @@ def offered(daemon: Daemon, tokens: TokenStore) -> dict[str, Any]:
     return asyncio.run(listed(daemon, token))
 
 
-async def listed(daemon: Daemon, token: str) -> dict[str, Any]:
-    async with over_http(daemon, token) as client:
+async def listed(daemon: Daemon, token: str, query: str = "") -> dict[str, Any]:
+    async with over_http(daemon, token, query=query) as client:
         return {tool.name: tool for tool in (await client.list_tools()).tools}
 
 
@@ -184,8 +184,15 @@ def test_every_tool_and_parameter_is_described_for_a_model(offered: dict[str, An
             assert parameter.get("description"), f"{tool.name}.{name}"
 
 
-def test_every_result_has_a_schema_with_keys(offered: dict[str, Any]) -> None:
-    for tool in offered.values():
+@pytest.mark.contract("L54")
+async def test_the_schema_of_every_result_is_sent_on_request(
+    offered: dict[str, Any], daemon: Daemon, tokens: TokenStore
+) -> None:
+    assert not any(tool.output_schema for tool in offered.values())
+    _, token = tokens.create("general", "surface", rights=Right.OPERATE)
+    asked_for = await listed(daemon, token, "?output_schemas=true")
+    assert asked_for.keys() == offered.keys()
+    for tool in asked_for.values():
         assert tool.output_schema["type"] == "object"
         assert tool.output_schema["required"], tool.name
 

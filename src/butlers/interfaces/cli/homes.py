@@ -95,7 +95,12 @@ def list_butlers(home: HomeOption = None, as_json: JsonOption = False) -> None:
 
 
 def mcp(
-    name: NameArgument = "general", low_trust: LowTrustOption = False, home: HomeOption = None
+    name: NameArgument = "general",
+    low_trust: LowTrustOption = False,
+    light: Annotated[
+        bool, typer.Option("--light", help="Begin with six tools, and offer the rest on request.")
+    ] = False,
+    home: HomeOption = None,
 ) -> None:
     """Serve a butler's MCP tools on stdio. Use this as the command in an agent's configuration.
 
@@ -104,7 +109,7 @@ def mcp(
     """
     from butlers.interfaces.mcp.local_clients import serve_stdio
 
-    run(serve_stdio(ensure_home(home), name, low_trust=low_trust), "warning")
+    run(serve_stdio(ensure_home(home), name, low_trust=low_trust, light=light), "warning")
 
 
 async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") -> None:

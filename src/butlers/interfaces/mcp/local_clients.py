@@ -25,6 +25,7 @@ from butlers.host.butler import Butler
 from butlers.host.home import Home, butler_settings
 from butlers.host.hosting import hosted
 from butlers.interfaces.mcp.butler_mcp import ButlerMCP
+from butlers.interfaces.mcp.light import LightMCP
 from butlers.llm.envelopes import parse_object
 from butlers.sessions.privacy import is_switched_off
 from butlers.sessions.projects import identify
@@ -36,7 +37,7 @@ _OWNER_ONLY = 0o177
 _CHUNK = 65_536
 
 
-async def serve_stdio(home: Home, name: str, *, low_trust: bool = False) -> None:
+async def serve_stdio(home: Home, name: str, *, low_trust: bool, light: bool) -> None:
     """Serve a butler on standard input and output; only calls wait until it has started."""
     settings = butler_settings(home, name)
     with input_ended_by_signals():
@@ -44,7 +45,7 @@ async def serve_stdio(home: Home, name: str, *, low_trust: bool = False) -> None
             start = _Start(butler)
             try:
                 async with server.kept_alive():
-                    mcp = ButlerMCP.of(butler, ready=start.finished)
+                    mcp = (LightMCP if light else ButlerMCP).of(butler, ready=start.finished)
                     # The agent started this process in the directory of its project.
                     project = Project.of(identify(os.getcwd()))
                     off = is_switched_off()
@@ -160,7 +161,7 @@ class _SocketClients:
     """The clients connected to the Unix socket."""
 
     def __init__(self, butlers: Mapping[str, Butler]) -> None:
-        self._servers = {name: ButlerMCP.of(butler) for name, butler in butlers.items()}
+        self._butlers = butlers
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -179,15 +180,16 @@ class _SocketClients:
         async with asyncio.timeout(_GREETING_SECONDS):
             line = (await reader.readline()).decode("utf-8", "replace")
         greeting = parse_object(line) or {}
-        server = self._servers.get(str(greeting.get("butler")))
+        butler = self._butlers.get(str(greeting.get("butler")))
         responses = _ResponseWriter(writer)
-        if server is None:
+        if butler is None:
             await responses.write(json.dumps({"error": "this home has no such butler"}) + "\n")
             return
         await responses.write(json.dumps({"welcome": True}) + "\n")
         project = Project.of(greeting.get("project"))
-        how = {name: bool(greeting.get(name)) for name in ("low_trust", "switched_off")}
-        await server.run_lines(_client_lines(reader), responses, project, **how)
+        local = {name: bool(greeting.get(name)) for name in ("low_trust", "switched_off")}
+        server = (LightMCP if greeting.get("light") else ButlerMCP).of(butler)
+        await server.run_lines(_client_lines(reader), responses, project=project, **local)
 
     async def close(self) -> None:
         """Disconnect every client."""

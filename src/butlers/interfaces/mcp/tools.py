@@ -1,13 +1,12 @@
 """Make MCP tools and prompts from operations: arguments, results and schemas."""
 
 import json
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from mcp.server.mcpserver.prompts import Prompt
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
@@ -15,10 +14,12 @@ from pydantic import BaseModel, Field, create_model
 from pydantic.fields import FieldInfo
 
 from butlers.module import Module
-from butlers.operation import Operation, OperationEffect, Toolset
+from butlers.operation import Detail, Operation, OperationEffect, Toolset
 
 Perform = Callable[[Module, Operation, dict[str, Any]], Awaitable[Any]]
 
+_SCORES = {"score_parts", "rrf_score", "semantic_rank", "keyword_rank", "similarity", "rank"}
+"""What only programs read of a result; the text for a model goes without."""
 _LINEAGE = 'e.g. {"request_id": "r-17"}, kept with each change.'
 _TENANT = {
     "required": (str, Field(description="Your own tenant; any other is refused, naming yours.")),
@@ -55,39 +56,20 @@ def _structured_fields(model: type[BaseModel]) -> frozenset[str]:
 
 
 def make_tools(
-    modules: Iterable[Module], toolset: Toolset, perform: Perform, opted: Container[str] = ()
+    modules: Iterable[Module], toolset: Toolset, perform: Perform, opted: Collection[str] = ()
 ) -> list[Tool]:
-    """Make the tools of a toolset, and those opted in."""
+    """Make the tools of a toolset, and those opted in, by setting or by name."""
     return [
         _tool(module, operation, perform)
         for module in modules
         for operation in module.operations
-        if (toolset.holds(operation.toolset) or operation.opt_in in opted)
+        if (toolset.holds(operation.toolset) or {operation.opt_in, operation.tool} & {*opted})
         and "mcp" not in operation.left_out
     ]
 
 
 given_arguments: ContextVar[Collection[str]] = ContextVar("given_arguments", default=())
 """The arguments that a call names, even those with their default value."""
-
-
-def make_prompts(
-    modules: Iterable[Module], perform: Perform, opted: Container[str]
-) -> list[Prompt]:
-    """Make the prompts of what is opted in; a person asks for one, an agent reads it."""
-    return [
-        _prompt(module, operation, perform)
-        for module in modules
-        for operation in module.operations
-        if operation.prompt and operation.opt_in in opted
-    ]
-
-
-def _prompt(module: Module, operation: Operation, perform: Perform) -> Prompt:
-    async def text() -> str:
-        return str((await perform(module, operation, {}))["prompt"])
-
-    return Prompt.from_function(text, operation.prompt, description=operation.headline)
 
 
 def _tool(module: Module, operation: Operation, perform: Perform) -> Tool:
@@ -104,7 +86,7 @@ def _tool(module: Module, operation: Operation, perform: Perform) -> Tool:
         result = await perform(module, operation, changed)
         if operation.tool_text:
             result = result[operation.tool_text]
-        text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+        text = _in_text(result, is_brief=given.get("detail") == Detail.BRIEF)
         is_whole = isinstance(result, dict) and not is_wrapped
         return CallToolResult(
             content=[TextContent(type="text", text=text)],
@@ -125,6 +107,12 @@ def _tool(module: Module, operation: Operation, perform: Perform) -> Tool:
             open_world_hint=False,
         ),
     )
+
+
+def _in_text(result: Any, *, is_brief: bool) -> str:
+    if is_brief and isinstance(result, list):
+        result = [{k: v for k, v in row.items() if k not in _SCORES} for row in result]
+    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
 
 @cache

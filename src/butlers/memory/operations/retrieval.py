@@ -203,7 +203,6 @@ _BUDGET = {"token_budget": "retrieval.context_token_budget"}
     output=ContextBlock,
     keeps_scopes=True,
     toolset=Toolset.CORE,
-    tool_needs=("butler",),
     tool_without=("opening",),
     tool_text="text",
     defaults=_BUDGET,
@@ -213,7 +212,7 @@ _BUDGET = {"token_budget": "retrieval.context_token_budget"}
 async def context(ctx: OperationContext, params: ContextInput) -> Context:
     """Build a context: the block of memories to start a task with.
 
-    Call it once at the start, with the user's request as trigger_prompt and your butler's name.
+    Call it once at the start, with the user's request as trigger_prompt.
     Returns text: key facts, active rules (proven ones first; an anti-pattern is a warning) and
     recent episodes, at most token_budget tokens.
     """
