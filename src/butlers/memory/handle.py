@@ -124,8 +124,7 @@ class Memory:
     uses: Uses = field(default=cast(Uses, None))
     """Uses not counted yet, at the primary; handles made from one another share them."""
     clock_doubt: ClockDoubt = undoubted
-    find_given: Rows | None = None
-    """Finds which sessions were given some memories, where sessions are recorded."""
+    find_given: Rows | None = None  # which sessions were given some memories
 
     def __post_init__(self) -> None:
         if getattr(self.uses, "database", None) is not self.database:

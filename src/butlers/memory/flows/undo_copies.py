@@ -73,11 +73,16 @@ async def find_copies(
         new = [row for row in copies.taken if row["id"] not in compared]
         if not new:
             return copies
-        asked = {"kinds": [row["kind"] for row in new], "ids": [row["id"] for row in new]}
-        compared.update(asked["ids"])
-        given = await memory.find_given(tx, ids=asked["ids"]) if memory.find_given else []
-        asked |= {name: [row[name] for row in given] for name in _GIVEN}
-        asked["session_key"] = [session_key(row["session_id"]) for row in given]
-        for row in await repeats.find_copies(tx, now=memory.now(), **asked, **_LIMITS):
+        compared |= {row["id"] for row in new}
+        for row in await _find_later(memory, tx, new):
             if row["id"] not in compared:
                 copies.add(row)
+
+
+async def _find_later(memory: Memory, tx: Transaction, originals: list[Row]) -> list[Row]:
+    """Find what was stored after some memories and is near, linked or of a session given them."""
+    asked = {f"{name}s": [row[name] for row in originals] for name in ("kind", "id")}
+    given = await memory.find_given(tx, ids=asked["ids"]) if memory.find_given else []
+    asked |= {name: [row[name] for row in given] for name in _GIVEN}
+    asked["session_key"] = [session_key(row["session_id"]) for row in given]
+    return await repeats.find_copies(tx, now=memory.now(), **asked, **_LIMITS)

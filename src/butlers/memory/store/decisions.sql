@@ -99,8 +99,7 @@ set past_by = :past_by, metadata = metadata || :past::jsonb
 where tenant_id = :tenant_id and id = any(:ids) and piece is not null
 
 -- set_present --
--- Let pieces hold again, whatever the piece says that had made them past. (Functions that make JSON
--- are not immutable, which an update on a cluster requires.)
+-- Let pieces hold again, whatever the piece says that had made them past.
 update episodes
 set past_by = null,
   metadata = jsonb_set(
