@@ -6,6 +6,10 @@ and the copies come in as they would: restated by the agent's own token, echoed 
 session, imported from an export of ours. Innocent memories are stored twice: in the tenant in which
 the originals were told a moment ago, and in one in which nobody was told them.
 
+Each row has a session of its own, which is given the original; the restated and the echoed copy are
+stored in it. What undo does not take along, it may list as a possible copy: measured by nearness
+and words alone, and with what sessions were given.
+
     python -m bench laundering           # the half `build`
     python -m bench laundering --kept    # the other half, which nobody looked at
 """
@@ -24,14 +28,17 @@ from typing import Any
 import structlog
 
 from bench.lab import CachedEmbedder, laboratory
+from butlers.auth.rights import Caller
 from butlers.embedding import get_embedding_engine
 from butlers.memory.flows.remember import store_episode, store_fact, store_rule
-from butlers.memory.flows.undo import undo_source
+from butlers.memory.flows.session_parts import session_key
+from butlers.memory.flows.undo import preview_undo, undo_source
 from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.handle import Memory
 from butlers.memory.model import (
     Lineage,
     MemoryRef,
+    MemoryType,
     New,
     NewEpisode,
     NewFact,
@@ -45,6 +52,9 @@ from butlers.memory.policy.repeats import compared
 from butlers.portability.formats import ImportRequest, imported
 from butlers.portability.native import export_lines
 from butlers.sessions.essence import store_session
+from butlers.sessions.injection_log import InjectionLog, Occasion, find_given
+from butlers.sessions.injections import Delivery, InjectedLine, Injection
+from butlers.sessions.log import SessionLog
 from butlers.sessions.transcripts import Speaker, Transcript, Utterance
 
 STORE = Path(__file__).parent / "stores" / "authority" / "laundering.jsonl"
@@ -101,6 +111,14 @@ async def echo(memory: Memory, row: Row, lineage: Lineage) -> None:
     await store_session(ctx, f"session {row['id']}", Transcript(said), {})
 
 
+async def repeat(memory: Memory, rows: list[Row], lineage: Lineage) -> None:
+    """Each session restates what it was told, and says it in an answer."""
+    for row in rows:
+        there = replace(lineage, request_id=session_key(f"session {row['id']}"))
+        await store(memory, row["copies"]["restated"], there)
+        await echo(memory, row, lineage)
+
+
 async def bring(memory: Memory, rows: list[Row], lineage: Lineage, directory: Path) -> None:
     """Another home, where a person stated the copies, exports them, and this one imports them."""
     elsewhere = Lineage("elsewhere", "cli", origin=Origin.OPERATOR)
@@ -138,17 +156,42 @@ def found(rows: list[Row], row: Row, channel: str) -> list[Row]:
     return [one for one in rows if one["content"].strip() == content.strip()]
 
 
-async def tell(memory: Memory, refs: list[MemoryRef], tenant: str) -> None:
-    """Somebody is told these memories."""
-    memory.uses.count(tenant, refs, memory.now())
+async def tell(memory: Memory, told: dict[str, MemoryRef], tenant: str) -> None:
+    """Each session is told one of these memories."""
+    memory.uses.count(tenant, list(told.values()), memory.now())
     await memory.settled(tenant)
+    caller = Caller(tenant, "token:hooks", "bench")
+    for session, ref in told.items():
+        await SessionLog(lambda: memory.database, memory.now).note_agent(caller, session)
+        line = InjectedLine(MemoryType(ref.type), ref.id, "told", "", 0.8)
+        given = Injection("told", (line,), (), 10, Delivery.DELIVERED)
+        log = InjectionLog(lambda: memory.database, memory.now)
+        await log.record(caller, Occasion(session), given)
 
 
-async def tainted(memory: Memory, rows: list[Row], lineage: Lineage) -> int:
-    """How many of the innocent memories an agent may not state."""
+async def tainted(memory: Memory, rows: list[Row], lineage: Lineage) -> tuple[int, set[Any]]:
+    """How many of the innocent memories an agent may not state, and the ids of all of them."""
     refs = [await store(memory, row["innocent"], lineage) for row in rows]
     known = {one["id"]: one["trust"] for one in await present(memory, lineage.tenant_id)}
-    return sum(ref is None or known.get(ref.id) != Trust.STATED for ref in refs)
+    held = sum(ref is None or known.get(ref.id) != Trust.STATED for ref in refs)
+    return held, {ref.id for ref in refs if ref}
+
+
+async def list_possible(memory: Memory, source: UndoSource, person: Lineage) -> list[set[Any]]:
+    """The possible copies that a preview lists, without and with what sessions were given."""
+    previews = [
+        await preview_undo(replace(memory, find_given=known), source, person)
+        for known in (None, find_given)
+    ]
+    return [{row["id"] for row in preview.copies_possible} for preview in previews]
+
+
+def show_listed(how: str, listed: set[Any], innocent: set[Any], wanted: list[set[Any]]) -> None:
+    """Print what a preview lists of the copies that undo leaves, and what else."""
+    others = listed.difference(innocent, *wanted)
+    print(f"listed as possible copies {how}: {len(listed)}, {len(listed & innocent)} innocent and "
+          f"{len(others)} others; neither taken nor listed: "
+          f"{sum(map(listed.isdisjoint, wanted))} of {len(wanted)} missed copies")  # fmt: skip
 
 
 async def measure(half: str) -> int:
@@ -164,12 +207,10 @@ async def measure(half: str) -> int:
         untold = [replace(one, tenant_id="untold") for one in (low, agent)]
         for row in rows:
             await store(memory, row["low"], untold[0])
-        unknowing = await tainted(memory, rows, untold[1])
-        refs = [await store(memory, row["low"], low) for row in rows]
-        await tell(memory, [ref for ref in refs if ref], "told")
-        for row in rows:
-            await store(memory, row["copies"]["restated"], agent)
-            await echo(memory, row, agent)
+        unknowing, _ = await tainted(memory, rows, untold[1])
+        refs = {f"session {row['id']}": await store(memory, row["low"], low) for row in rows}
+        await tell(memory, {session: ref for session, ref in refs.items() if ref}, "told")
+        await repeat(memory, rows, agent)
         with tempfile.TemporaryDirectory() as directory:
             await bring(memory, rows, person, Path(directory))
         stored = await present(memory, "told")
@@ -181,13 +222,20 @@ async def measure(half: str) -> int:
             ]
             for channel in CHANNELS
         }
-        knowing = await tainted(memory, rows, agent)
+        knowing, innocent = await tainted(memory, rows, agent)
+        listings = await list_possible(memory, UndoSource(token="low"), person)
         done = await undo_source(memory, UndoSource(token="low"), person)
         left = await present(memory, "told")
         missed = {
             channel: [row["id"] for row in rows if found(left, row, channel)]
             for channel in CHANNELS
         }
+        wanted = [
+            {one["id"] for one in found(left, row, channel)}
+            for channel, ids in missed.items()
+            for row in rows
+            if row["id"] in ids
+        ]
         taken = sum(
             not found(left, {"copies": {"innocent": row["innocent"]}}, "innocent") for row in rows
         )
@@ -198,6 +246,8 @@ async def measure(half: str) -> int:
         print(f"  full trust: {', '.join(full[channel])}; missed: {', '.join(missed[channel])}")
     print(f"innocent, of {number}: tainted {unknowing} where nobody was told the original, "
           f"{knowing} just after; taken back by undo {taken}")  # fmt: skip
+    for how, listed in zip(("by words alone", "by sessions too"), listings, strict=True):
+        show_listed(how, listed, innocent, wanted)
     print(f"undo: {done.facts} facts, {done.rules} rules, {done.episodes} episodes, "
           f"{done.copies} of them copies")  # fmt: skip
     kept, lost = (sum(map(len, one.values())) / (number * len(CHANNELS)) for one in (full, missed))

@@ -19,6 +19,7 @@ from butlers.auth.rights import Caller
 from butlers.clock import Clock, ClockDoubt, undoubted, utc_now
 from butlers.db.branch import Branch
 from butlers.db.postgres import Database
+from butlers.db.statements import Rows
 from butlers.errors import Forbidden, InvalidInput, Unavailable
 from butlers.ids import NewId, new_id
 from butlers.kernel.secrets import masked
@@ -50,6 +51,8 @@ class ButlerEnvironment:
     """Raises if a caller may not store these words now, because they are private."""
     sessions_aside: Callable[[], list[dict[str, Any]]] = list
     """Lists the sessions of the butler that could not be stored."""
+    find_given: Rows | None = None
+    """Finds which sessions were given some memories."""
 
 
 class NotRun(Exception):

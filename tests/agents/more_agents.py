@@ -89,11 +89,18 @@ class AnyAgent(Agent):
             file = self.user / _SETTINGS[self.name]
             file.parent.mkdir(exist_ok=True)
             signed_in = {"auth": {"selectedType": APIS[self.name].signed_in}}
-            file.write_text(json.dumps({"security": signed_in}, indent="\t") + "\n\n")
+            file.write_text(
+                json.dumps({"security": signed_in, "$version": 4}, indent="\t") + "\n\n"
+            )
         if self.name == "opencode":
             options = {"baseURL": address, "apiKey": KEY}
             models = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"m": {}}}
-            settings = {"model": "loop/m", "small_model": "loop/m", "provider": {"loop": models}}
+            schema = {"$schema": "https://opencode.ai/config.json"}  # it writes that itself
+            settings = schema | {
+                "model": "loop/m",
+                "small_model": "loop/m",
+                "provider": {"loop": models},
+            }
             self._write("opencode.json", json.dumps(settings))
         if self.name == "pi":
             service = {"baseUrl": address, "api": "openai-completions", "apiKey": KEY}

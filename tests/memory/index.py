@@ -1,5 +1,11 @@
 """The index beside what it is derived from: whatever one has and the other lacks."""
 
+from itertools import product
+
+_TENANTS = " union ".join(
+    f"select tenant_id from {table}"
+    for table in ("episodes", "facts", "rules", "index_memories", "index_words", "index_vectors")
+)
 _COLUMNS = (
     "tenant_id, memory_type, memory_id, shown, scope, confidence, decay_rate, confirmed_at, "
     "expires_at, created_at, said_at, session_id, author, entity_id, confidence_floor, "
@@ -35,11 +41,13 @@ _PAIRS = {
 
 async def differences(owner):
     """Rows that the index has and should not, or lacks and should have."""
-    found = []
-    for part, (there, wanted) in _PAIRS.items():
+    found, tenants = [], await owner.fetch(_TENANTS)
+    for tenant, (part, pair) in product((row["tenant_id"] for row in tenants), _PAIRS.items()):
+        # Tenant by tenant: on a cluster each is on one node.
+        there, wanted = (f"select * from ({query}) q where tenant_id = $1" for query in pair)
         for fault, query in (
-            ("too many", f"({there}) except all ({wanted})"),
-            ("missing", f"({wanted}) except all ({there})"),
+            ("too many", f"{there} except all {wanted}"),
+            ("missing", f"{wanted} except all {there}"),
         ):
-            found += [(part, fault, *row.values()) for row in await owner.fetch(query)]
+            found += [(part, fault, *row.values()) for row in await owner.fetch(query, tenant)]
     return found

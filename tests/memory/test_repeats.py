@@ -4,14 +4,24 @@ import pickle
 
 import pytest
 
-from butlers.errors import Conflict
+from butlers.errors import Conflict, NotFound
 from butlers.memory.flows import batch, feedback, provenance, quarantine, remember, undo
 from butlers.memory.flows.consolidation.run import run_consolidation
 from butlers.memory.flows.correct import correct_fact
 from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, NewEpisode, NewFact, NewRule, Origin, Trust
+from butlers.memory.model import (
+    Lineage,
+    MemoryRef,
+    MemoryType,
+    NewEpisode,
+    NewFact,
+    NewRule,
+    Origin,
+    Trust,
+)
 from butlers.memory.operations import OperationContext
+from butlers.memory.operations.trust import undo_source as undo_operation
 from butlers.memory.policy.repeats import parts_of, says_again
 from butlers.memory.store import repeats
 from butlers.sessions.essence import store_session
@@ -287,6 +297,42 @@ async def test_undo_takes_copies_with_it_and_leaves_what_a_person_decided(memory
     }  # fmt: skip
     again = await undo.undo_source(memory, UndoSource(token="low"), PERSON)
     assert (again.facts, again.copies) == (0, 0)
+
+
+@pytest.mark.contract("L37")
+async def test_what_may_say_the_same_is_listed_and_goes_only_if_it_is_chosen(memory, owner, clock):
+    low = await know(memory, LOW, *PAID)
+    clock.advance(hours=1)
+    copy = await know(memory, AGENT, *AGAIN)
+    chosen, other = [
+        await know(memory, AGENT, "Harding Ltd", f"paid {when}", f"Harding Ltd is now paid {when}")
+        for when in ("within 14 days", "at the end of each month")
+    ]
+    await know(memory, PERSON, "Harding Ltd", "terms", "Harding Ltd is now paid within 30 days")
+    await know(memory, AGENT, "Ann", "likes", "tea")
+    ctx = OperationContext(memory, PERSON)
+    seen = await undo_operation.perform(ctx, token="low")
+    assert (seen["facts"], seen["copies"]) == (2, 1)
+    possible = seen["copies_possible"]
+    assert {row["id"] for row in possible} == {str(chosen), str(other)}
+    assert all("Harding Ltd is now paid" in row["content"] for row in possible)
+    assert all(PAID[2] in row["original"] for row in possible)
+    seen = await undo_operation.perform(ctx, token="low", also=[str(chosen)])
+    assert (seen["facts"], [row["id"] for row in seen["copies_possible"]]) == (3, [str(other)])
+    with pytest.raises(NotFound):
+        await undo_operation.perform(
+            ctx, token="low", also=["00000000-0000-4000-8000-00000000ffff"]
+        )
+    source = UndoSource(token="low", also=(MemoryRef(MemoryType.FACT, chosen),))
+    states = "select validity, count(*) from facts group by 1 order by 1"
+    clock.advance(hours=1)
+    assert (await undo.undo_source(memory, source, PERSON)).facts == 3
+    retracted = await owner.fetch("select id from facts where validity = 'retracted'")
+    assert {row["id"] for row in retracted} == {low, copy, chosen}
+    again = await undo.undo_source(memory, source, PERSON)
+    assert (again.facts, [row["id"] for row in again.copies_possible]) == (0, [other])
+    back = await undo.undo_source(memory, UndoSource(since=clock.now), PERSON)
+    assert (back.forgotten_restored, dict(await owner.fetch(states))) == (3, {"active": 6})
 
 
 async def test_undo_of_an_ordinary_source_finds_what_others_took_from_it(memory, owner, clock):

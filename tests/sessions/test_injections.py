@@ -12,11 +12,13 @@ from butlers.db.queries import parse
 from butlers.errors import IntegrityViolation
 from butlers.memory.flows.feedback import mark_harmful
 from butlers.memory.flows.remember import store_rule
+from butlers.memory.flows.undo import preview_undo
+from butlers.memory.flows.undo_plan import UndoSource
 from butlers.memory.handle import Memory
-from butlers.memory.model import Lineage, MemoryType, NewRule
+from butlers.memory.model import Lineage, MemoryType, NewRule, Origin, Trust
 from butlers.memory.operations import OperationContext
 from butlers.sessions import log as session_log
-from butlers.sessions.injection_log import InjectionLog, InjectionRecord, Occasion
+from butlers.sessions.injection_log import InjectionLog, InjectionRecord, Occasion, find_given
 from butlers.sessions.injections import (
     Delivery,
     InjectedLine,
@@ -100,6 +102,35 @@ async def test_a_tenant_sees_its_own_injections_alone(
     with pytest.raises(IntegrityViolation):
         async with memory.database.transaction("acme") as tx:
             await tx.execute(claimed)
+
+
+async def test_an_undo_lists_what_a_session_stored_after_it_was_given_the_source(
+    sessions: SessionLog, injections: InjectionLog, memory: Memory, clock: WalkingClock
+) -> None:
+    """A copy in other words is found by who stored it, and when."""
+    memory = replace(memory, now=clock, find_given=find_given)
+    low = Lineage("acme", "token:low", ceiling=Trust.LOW)
+    inside = Lineage("acme", "token:1", "session:first", agent="codex")
+    ids = {}
+
+    async def store(name: str, lineage: Lineage, text: str) -> UUID:
+        clock.advance(minutes=1)
+        ids[name] = (await store_rule(memory, NewRule(text), lineage)).id
+        return ids[name]
+
+    source = await store("source", low, "Les sauvegardes ne sont plus chiffrées")
+    await store("before", inside, "Prefer tabs")
+    clock.advance(minutes=1)
+    await given(sessions, injections, "first", injection(source))
+    await store("session", inside, "Keep plain backups")
+    await store("agent", replace(inside, request_id=None), "Name branches after tickets")
+    await store("elsewhere", replace(inside, request_id="session:second", agent="other"), "Be kind")
+    clock.advance(hours=2)
+    await store("late", replace(inside, request_id=None), "Write short commits")
+    person = Lineage("acme", "cli", origin=Origin.OPERATOR)
+    seen = await preview_undo(memory, UndoSource(token="low"), person)
+    assert (seen.rules, seen.copies) == (1, 0)
+    assert {row["id"] for row in seen.copies_possible} == {ids["session"], ids["agent"]}
 
 
 async def test_injections_are_deleted_with_their_session(

@@ -27,7 +27,7 @@ from butlers.kernel.throttle import ConcurrencyLimiter
 from butlers.memory.handle import Memory
 from butlers.memory.module import MemoryModule
 from butlers.module import ButlerEnvironment, Health, Module
-from butlers.sessions.injection_log import InjectionLog
+from butlers.sessions.injection_log import InjectionLog, find_given
 from butlers.sessions.log import SessionLog
 from butlers.sessions.pauses import current_pause
 from butlers.sessions.privacy import check_call
@@ -62,8 +62,7 @@ class Butler:
         self.name = settings.butler.name
         self.home: Home = server.home
         self.server = server
-        self._known = known
-        self._clock = clock
+        self._known, self._clock = known, clock
         limits, section = limits_of(settings)
         account = BudgetAccount.MODULES
         self.spending = Spending(lambda: self.database, limits, clock, account, section)
@@ -77,6 +76,7 @@ class Butler:
             *(self.name, tenant, clock, new_id, model, directory, doubt, self.limiter),
             check_storing=self._check_storing,
             sessions_aside=partial(list_sessions_aside, self.home.root, self.name),
+            find_given=find_given,
         )
         order = registry.load_order((n for n in known if settings.is_enabled(n)), known)
         self.modules: Sequence[Module] = [

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from butlers.clock import Clock, ClockDoubt, undoubted, utc_now
 from butlers.db.postgres import Database, Row, Transaction
+from butlers.db.statements import Rows
 from butlers.embedding import Embedder, get_embedding_engine
 from butlers.errors import Conflict, Unavailable
 from butlers.ids import NewId, new_id
@@ -123,6 +124,7 @@ class Memory:
     uses: Uses = field(default=cast(Uses, None))
     """Uses not counted yet, at the primary; handles made from one another share them."""
     clock_doubt: ClockDoubt = undoubted
+    find_given: Rows | None = None  # which sessions were given some memories
 
     def __post_init__(self) -> None:
         if getattr(self.uses, "database", None) is not self.database:

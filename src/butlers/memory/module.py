@@ -59,6 +59,7 @@ class MemoryModule(Module):
             now=self.environment.clock,
             new_id=self.environment.new_id,
             clock_doubt=self.environment.clock_doubt,
+            find_given=self.environment.find_given,
         )
         await self._keep_unread(self.environment.tenant_id, at_once=True)
 

@@ -31,6 +31,7 @@ from butlers.sessions.verdicts import Verdict
 _SQL = load(__file__)
 _record = Touched(_SQL["record"])
 find_of_session = Rows(_SQL["of_session"])
+find_given = Rows(_SQL["find_given"])
 _find_since = Rows(_SQL["find_since"])
 _find_known = Rows(_SQL["find_known"])
 _fail = Touched(_SQL["fail"])

@@ -29,6 +29,16 @@ from injections
 where tenant_id = :tenant_id and at >= :since
 order by at, id
 
+-- find_given --
+-- Which sessions were given some memories, the first and the last time.
+select g.memory_id, i.session_id, i.agent, min(i.at) as first_at, max(i.at) as last_at
+from injections i
+cross join lateral unnest(i.memory_ids) as g (memory_id)
+where i.tenant_id = :tenant_id and i.outcome = 'delivered' and i.memory_ids && :ids::uuid[]
+  and g.memory_id = any(:ids)
+group by g.memory_id, i.session_id, i.agent
+order by g.memory_id, i.session_id, i.agent
+
 -- find_known --
 -- Which of these are recorded.
 select id from injections where tenant_id = :tenant_id and id = any(:ids) order by id

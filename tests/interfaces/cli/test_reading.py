@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from butlers.host.home import Home
+from butlers.interfaces.cli.memory_views import VIEWS
 from interfaces.daemons import butlers, operating
 from interfaces.furnished import furnished_home
 
@@ -42,3 +43,15 @@ def test_episodes_are_read_and_what_was_drawn_is_decided_by_hand(home: Home):
     assert json.loads(declined) == {"declined": False}
     over = butlers("memory", "submit-consolidation", claim["claim_id"], "{}", "--home", home.root)
     assert over.returncode != 0 and "this claim is over" in over.stderr
+
+
+def test_an_undo_shows_what_goes_and_what_may_say_the_same(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    row = {"memory_type": "fact", "id": "1f0c9a77", "state": "active", "content": "Paid in May"}
+    lists = {"memories": [row | {"is_copy": True}], "copies_left": []}
+    possible = [row | {"content": "Pay in May", "original": "Paid in May"}]
+    VIEWS["undo_source"]({"facts": 1, **lists, "copies_possible": possible}, {})
+    shown = capsys.readouterr().out
+    assert "yes" in shown and "copies that you" not in shown
+    assert shown.rindex("Pay in May") > shown.index("--also ID") > shown.index("1f0c9a77")

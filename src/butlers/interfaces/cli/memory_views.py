@@ -72,6 +72,16 @@ def _fields(answer: Row, _: Row) -> None:
     show_fields(*((name, field_value(name, value)) for name, value in answer.items()))
 
 
+def _undone(report: Row, given: Row) -> None:
+    """Print how much an undo takes, then the memories that it takes, leaves or may take too."""
+    lists = {name: rows for name, rows in report.items() if isinstance(rows, list)}
+    _fields({name: value for name, value in report.items() if name not in lists}, given)
+    for name, (title, *columns) in _TABLES["undone"].items():
+        if lists[name]:
+            show_line(title)
+            _rows("", *columns)(lists[name], given)
+
+
 def _counts(counts: Mapping[str, Row], _: Row) -> None:
     rows = [
         (kind, name.replace("_", " "), listed(counts[kind][name]))
@@ -113,7 +123,9 @@ def _rows(if_empty: str, *columns: str) -> View:
             show_line(if_empty)
             return
         cells = [[_cell(name, row.get(name)) for name in columns] for row in rows]
-        show_table([name.replace("_", " ") for name in columns], cells, wraps=("content",))
+        show_table(
+            [name.replace("_", " ") for name in columns], cells, wraps=("content", "original")
+        )
 
     return show
 
@@ -245,6 +257,7 @@ VIEWS: Mapping[str, View] = {
     "list_decisions": _decisions,
     "activity": _page(show_events),
     "stats": _counts,
+    "undo_source": _undone,
     "overview": _counts,
     "create_entity": lambda answer, _: show_line(f"created entity {answer['entity_id']}"),
     "explain_entity": _entity,

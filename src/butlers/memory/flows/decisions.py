@@ -121,8 +121,8 @@ async def retire_decision(
 async def _make_past(work: UnitOfWork, id: UUID, text: str, by: UUID, why: str) -> None:
     """Mark a decision as past, with the words of the session that say only that."""
     ids = [id, *await _quoting(work.tx, id, text, None)]
-    past_at = work.now.isoformat() if id == by else None
-    await decisions.set_past(work.tx, ids=ids, past_by=by, past_at=past_at)
+    past = {"past_at": work.now.isoformat()} if id == by else {}
+    await decisions.set_past(work.tx, ids=ids, past_by=by, past=past)
     payload = {"past_by": {"from": None, "to": str(by)}, "reason": str(why)}
     await work.record(Event(EventType.EPISODE_OUTDATED, id, payload), work.now)
 

@@ -16,7 +16,7 @@ from butlers.memory.flows.forget import forget_in, restore_in, revive_in
 from butlers.memory.flows.links import link_event
 from butlers.memory.flows.proposals import decide_in
 from butlers.memory.flows.undo_entities import undo_entities
-from butlers.memory.flows.undo_plan import GONE, UndoContext, UndoPlan, UndoReport, UndoSource
+from butlers.memory.flows.undo_plan import UndoContext, UndoPlan, UndoReport, UndoSource
 from butlers.memory.flows.undo_plan import plan as plan_of
 from butlers.memory.handle import Embedding, Memory
 from butlers.memory.model import EventType, Lineage, MemoryRef, MemoryType
@@ -80,7 +80,7 @@ async def _vectors(memory: Memory, source: UndoSource, lineage: Lineage) -> dict
 
 
 async def _forget(work: UndoContext, plan: UndoPlan) -> None:
-    for row in [row for row in plan.taken if row["state"] not in GONE]:
+    for row in plan.copies.present:
         forgotten = await forget_in(work.tx, _ref(row), work.now)
         if forgotten is not None:
             await work.record_undo(forgotten.type, row["id"], forgotten.payload)

@@ -1,44 +1,39 @@
-"""Plan an undo: read everything that came through a source, before any of it is undone.
+"""Plan an undo: read everything that came through a source, before any of it is undone."""
 
-What was stored later and says the same is a copy, whoever stored it and however it got there: it
-goes too, unless a person stated, accepted or confirmed it.
-"""
-
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import InvalidInput
 from butlers.memory.flows.fact_windows import find_existing, moved_window, window_of
-from butlers.memory.flows.provenance import EXACT, NEAREST
 from butlers.memory.flows.session_parts import session_key
+from butlers.memory.flows.undo_copies import Copies, find_copies
 from butlers.memory.handle import Memory, UnitOfWork
-from butlers.memory.model import Event, EventType, MemoryType, Validity
-from butlers.memory.policy.repeats import says_again
+from butlers.memory.model import Event, EventType, MemoryRef, MemoryType, Validity
 from butlers.memory.policy.validity import Window, room
-from butlers.memory.store import facts, repeats, undo
+from butlers.memory.store import facts, undo
 from butlers.memory.store.facts import FactKey
 
 SHOWN = 100
 """The number of memories that a report names."""
-GONE = ("gone", "retracted", "forgotten", "expired")
-"""States of memories that need no undoing."""
 
 _EXCERPT = 120
-_LIMITS = {"few": EXACT, "most": NEAREST, "told_since": datetime.fromtimestamp(0, UTC)}
 
 
 @dataclass(frozen=True, slots=True)
 class UndoSource:
-    """Where something came from: a token, a session, an episode, a time, or several of these."""
+    """Where something came from: a token, a session, an episode, a time, or several of these.
+
+    `also` is what a person chose of what may say the same.
+    """
 
     token: str | None = None
     session: str | None = None
     episode_id: UUID | None = None
     since: datetime | None = None
+    also: tuple[MemoryRef, ...] = ()
 
     def __post_init__(self) -> None:
         named = (self.token, self.session, self.since)
@@ -95,7 +90,8 @@ class UndoContext(UnitOfWork):
 class UndoReport:
     """What an undo did, or would do; `entities_left` are changes to entities that stay.
 
-    `copies` counts the memories that repeat others; `copies_left` are a person's, and stay.
+    `copies` counts the memories that repeat others; `copies_left` are a person's, and stay;
+    `copies_possible` may say the same as their `original`, and stay unless they are chosen.
     """
 
     applied: bool
@@ -112,6 +108,7 @@ class UndoReport:
     entities_left: int = 0
     copies: int = 0
     copies_left: list[dict[str, Any]] = field(default_factory=list)
+    copies_possible: list[dict[str, Any]] = field(default_factory=list)
     memories: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -119,8 +116,7 @@ class UndoReport:
 class UndoPlan:
     """Everything that came through a source, read before anything changes."""
 
-    source: UndoSource
-    taken: list[Row]
+    copies: Copies
     replaced: list[Row]
     confirmations: list[Row]
     marks: list[Row]
@@ -128,13 +124,11 @@ class UndoPlan:
     proposals: list[Row]
     links: int
     entities: list[Row]
-    copies: frozenset[UUID]
-    kept: list[Row]
 
     @property
     def ids(self) -> list[UUID]:
         """The ids of everything that came through the source, forgotten before or not."""
-        return [row["id"] for row in self.taken]
+        return [row["id"] for row in self.copies.taken]
 
     def report(self, *, applied: bool) -> UndoReport:
         """Report the plan as an undo's result.
@@ -142,7 +136,7 @@ class UndoPlan:
         Unlinking a fact is no change of an entity; a helpful mark is no confirmation; a merge that
         did not record what it moved stays.
         """
-        present = [row for row in self.taken if row["state"] not in GONE]
+        present, copies = self.copies.present, self.copies.certain
         kinds = [row["kind"] for row in present]
         changes = [row for row in self.entities if row["event_type"] != EventType.FACT_ANCHORED]
         merges = [row for row in changes if row["event_type"] == EventType.ENTITY_MERGE]
@@ -161,11 +155,13 @@ class UndoPlan:
             proposals=len(self.proposals),
             entities=len(changes) - left,
             entities_left=left,
-            copies=sum(row["id"] in self.copies for row in present),
-            copies_left=[_named(row) for row in self.kept[:SHOWN]],
-            memories=[
-                _named(row) | {"is_copy": row["id"] in self.copies} for row in present[:SHOWN]
+            copies=sum(row["id"] in copies for row in present),
+            copies_left=[_named(row) for row in [*self.copies.kept.values()][:SHOWN]],
+            copies_possible=[
+                _named(row) | {"original": row["original"][:_EXCERPT]}
+                for row in self.copies.listed()[:SHOWN]
             ],
+            memories=[_named(row) | {"is_copy": row["id"] in copies} for row in present[:SHOWN]],
         )
 
 
@@ -173,12 +169,12 @@ async def plan(memory: Memory, tx: Transaction, source: UndoSource) -> UndoPlan:
     """Read everything that came through a source."""
     values = source.values()
     known = {**values, "session_id": source.session_id or UUID(int=0)}
-    taken, copies, kept = await _with_copies(memory, tx, known)
-    known |= _columns(copies)
-    ids = [row["id"] for row in taken]
+    chosen = {ref.id: {"kind": ref.type} for ref in source.also}
+    copies = await find_copies(memory, tx, known, chosen)
+    known |= copies.columns()
+    ids = [row["id"] for row in copies.taken]
     return UndoPlan(
-        source,
-        taken,
+        copies,
         await undo.find_replaced(tx, ids=ids, **values),
         await undo.find_confirmations(tx, **known),
         await undo.find_marks(tx, **known),
@@ -186,31 +182,7 @@ async def plan(memory: Memory, tx: Transaction, source: UndoSource) -> UndoPlan:
         await undo.find_proposals(tx, ids=ids, **values),
         await undo.count_links(tx, ids=ids, **values),
         await undo.find_entity_changes(tx, **values),
-        frozenset(copies),
-        list(kept.values()),
     )
-
-
-async def _with_copies(
-    memory: Memory, tx: Transaction, known: Mapping[str, Any]
-) -> tuple[list[Row], dict[UUID, Row], dict[UUID, Row]]:
-    """Find what came through a source, the copies among it, and those that are a person's."""
-    copies, kept, compared = dict[UUID, Row](), dict[UUID, Row](), set[UUID]()
-    while True:
-        taken = await undo.find_stored(tx, now=memory.now(), **known, **_columns(copies))
-        new = [row for row in taken if row["id"] not in compared]
-        if not new:
-            return taken, copies, kept
-        compared |= {row["id"] for row in new}
-        asked = {"kinds": [row["kind"] for row in new], "ids": [row["id"] for row in new]}
-        for row in await repeats.find_copies(tx, **asked, **_LIMITS):
-            says = (row["content"], row["original"], row["similarity"])
-            if row["id"] not in compared and (row["is_linked"] or says_again(*says)):
-                (kept if row["is_persons"] else copies)[row["id"]] = row
-
-
-def _columns(copies: Mapping[UUID, Row]) -> dict[str, Sequence[Any]]:
-    return {"copies": list(copies), "copied_kinds": [row["kind"] for row in copies.values()]}
 
 
 def _window_before(row: Row) -> Window:
@@ -223,5 +195,5 @@ def _window_before(row: Row) -> Window:
 
 def _named(row: Row) -> dict[str, Any]:
     excerpt = (row["content"] or "")[:_EXCERPT]
-    state = {"state": row["state"]} if "state" in row else {}
-    return {"memory_type": row["kind"], "id": row["id"], "content": excerpt, **state}
+    named = {"memory_type": row["kind"], "id": row["id"], "content": excerpt}
+    return named | {"state": row["state"]}

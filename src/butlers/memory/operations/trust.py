@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, Field
 
 from butlers.memory.flows import quarantine as holding
 from butlers.memory.flows import undo as undoing
@@ -90,6 +90,8 @@ class UndoInput(Input):
     """An episode, with everything drawn from it."""
     since: AwareDatetime | None = None
     """Everything from this time on."""
+    also: Annotated[list[input_fields.Id], Field(max_length=100)] | None = None
+    """Ids of memories that go too, of those listed in copies_possible."""
     apply: bool = False
     """Do it; without it you only see what would be done."""
 
@@ -106,11 +108,15 @@ async def undo_source(ctx: OperationContext, params: UndoInput) -> UndoReport:
 
     Shows what it would do; with apply it does all of it or nothing. What was stored and everything
     drawn from it is forgotten. What it superseded is current again. Its confirmations, marks,
-    links and entity changes are undone. Only a person may do this.
+    links and entity changes are undone. Copies that surely say the same go too; copies_possible
+    lists what may say the same, which stays unless you name it with also. Only a person may do
+    this.
     Returns how many of each, and the first memories.
     """
     if params.apply:
         must_decide(ctx.lineage, "undo a source")
-    source = UndoSource(params.token, params.session, params.episode, params.since)
+    also = [await ctx.must_find(memory_id) for memory_id in params.also or ()]
+    named = (params.token, params.session, params.episode, params.since)
+    source = UndoSource(*named, also=tuple(also))
     do = undoing.undo_source if params.apply else undoing.preview_undo
     return await do(ctx.memory, source, ctx.lineage)

@@ -4,6 +4,7 @@ Nearness of meaning, shared spellings and words speak for it; a number, a name o
 one of them has speaks against it. Another statement about the same thing shares most of its words.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -23,7 +24,7 @@ _FEWEST_WORDS, _PREFIX, _LONGEST = 2, 4, 2_000
 _WORD = re.compile(r"[\u3040-\u9fff]|[^\W_\u3040-\u9fff](?:[\w./@-]*[^\W_])?")
 _MARK = re.compile(r"[./@_]|\d{3}|^(?=[^-]*-)(?=\D*\d)")
 _OWN = load_tables(__file__)
-_WEIGHTS, _LEAST = _OWN["weights"], _OWN["least"]
+_WEIGHTS, LEAST, LISTING = _OWN["weights"], _OWN["least"], _OWN["listing"]
 _DENYING = frozenset(TABLES["words"]["negation"]) | frozenset(_OWN["denial"]["words"])
 _SIGNS = frozenset(_OWN["denial"]["signs"])
 
@@ -63,6 +64,7 @@ def repeated_by(
 
     A memory that somebody was told lately is recognised more readily: that is what is repeated.
     """
+<<<<<<< HEAD
     least = _LEAST["told" if was_told else "untold"]
     known = [one for one in dict.fromkeys((memory, *sentences(memory))) if _says_something(one)]
     return [
@@ -75,6 +77,16 @@ def repeated_by(
 def says_again(text: str, known: str, similarity: float, *, was_told: bool = False) -> bool:
     """Return whether a text says what a memory says, or one of its sentences."""
     return bool(repeated_by([text], known, {0: similarity}, was_told=was_told))
+=======
+    least: float = LEAST["told" if was_told else "untold"]
+    return resemblance(text, known, similarity) >= least
+
+
+def resemblance(text: str, known: str, similarity: float) -> float:
+    """Return the likelihood that a text says what a memory says, or its likeliest sentence."""
+    each = filter(_says_something, dict.fromkeys((known, *sentences(known))))
+    return max((likelihood(text, one, similarity) for one in each), default=-math.inf)
+>>>>>>> copies
 
 
 def likelihood(text: str, known: str, similarity: float) -> float:

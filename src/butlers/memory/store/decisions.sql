@@ -93,21 +93,17 @@ where {shown} and e.piece in ('decision', 'said', 'answer') and e.id = :id
 for update
 
 -- set_past --
--- Make pieces past; `past_at` is when a person said so.
+-- Make pieces past; `past` has when a person said so.
 update episodes
-set past_by = :past_by,
-  metadata = case
-    when :past_at::text is null then metadata
-    else metadata || jsonb_build_object('past_at', :past_at::text)
-  end
+set past_by = :past_by, metadata = metadata || :past::jsonb
 where tenant_id = :tenant_id and id = any(:ids) and piece is not null
 
 -- set_present --
 -- Let pieces hold again, whatever the piece says that had made them past.
 update episodes
 set past_by = null,
-  metadata = (metadata - 'past_at') || jsonb_build_object(
-    'present_despite',
-    coalesce(metadata -> 'present_despite', '[]') || to_jsonb(past_by::text)
+  metadata = jsonb_set(
+    metadata - 'past_at', '{present_despite}',
+    coalesce(metadata -> 'present_despite', '[]') || ('["' || past_by::text || '"]')::jsonb
   )
 where tenant_id = :tenant_id and id = any(:ids) and past_by is not null

@@ -173,3 +173,19 @@ case jsonb_typeof(e.payload -> 'last_confirmed_at')
         when 'object' then e.payload #> '{last_confirmed_at,to}'
         else e.payload -> 'last_confirmed_at'
       end
+
+-- {present_content} --
+-- The text and the state of a memory joined as `present_memory`.
+coalesce(e.content, f.content, r.content) as content,
+  case
+    when e.id is not null then episode_state(e.expires_at, :now, e.quarantined)
+    when f.id is not null then fact_state(f.validity, f.metadata)
+    when r.id is not null then rule_state(r.metadata, r.quarantined)
+    else 'gone'
+  end as state
+
+-- {present_memory} --
+-- The row of a memory `n`.
+left join episodes e on n.kind = 'episode' and e.tenant_id = :tenant_id and e.id = n.id
+left join facts f on n.kind = 'fact' and f.tenant_id = :tenant_id and f.id = n.id
+left join rules r on n.kind = 'rule' and r.tenant_id = :tenant_id and r.id = n.id

@@ -42,17 +42,24 @@ from (
 {compared}
 order by n.id
 
+-- {unless_in_pieces} --
+-- Of a session its pieces, not the episode with all of them.
+not exists (
+    select from episodes p
+    where p.tenant_id = :tenant_id and p.piece is not null and p.metadata ->> 'part' = n.id::text
+  )
+
 -- find_copies --
--- What was stored after some memories and is linked as their repetition, or is near; of a session
--- its pieces.
+-- What was stored after some memories and is linked as their repetition, or is near, or came from
+-- sessions that were given them, or from their agents within the hour.
 with originals as materialized (
   select n.kind, n.id, m.content, m.created_at, m.trust < 3 or m.is_held or m.was_told as is_suspect
   from unnest(:kinds::text[], :ids::uuid[]) as n (kind, id)
   {compared}
 ),
-near as (
+near as materialized (
   select o.id as original_id, i.memory_type as kind, i.memory_id as id,
-    1 - near.distance as similarity, false as is_linked
+    1 - near.distance as similarity, false as is_linked, false as was_given
   from originals o
   join index_memories d
     on d.tenant_id = :tenant_id and d.memory_type = o.kind and d.memory_id = o.id
@@ -67,20 +74,34 @@ near as (
   cross join lateral unnest(found.docs, found.distances) as near (doc, distance)
   join index_memories i on i.tenant_id = :tenant_id and i.doc = near.doc
   union all
-  select l.target_id, l.source_type, l.source_id, 1, true
+  select l.target_id, l.source_type, l.source_id, 1, true, false
   from memory_links l
   join originals o on o.kind = l.target_type and o.id = l.target_id
   where l.tenant_id = :tenant_id and l.relation = 'derived_from' and {repeating}
+  union all
+  select distinct g.memory_id, e.memory_type, e.memory_id, 0, false, true
+  from unnest(
+    :memory_id::uuid[], :session_key::text[], :agent::text[], :first_at::timestamptz[],
+    :last_at::timestamptz[]
+  ) as g (memory_id, session_key, agent, first_at, last_at)
+  join memory_events e on e.tenant_id = :tenant_id and e.created_at >= g.first_at
+    and e.event_type in ('episode_created', 'fact_created', 'rule_created')
+    and (
+      e.request_id = g.session_key
+      or e.payload ->> 'agent' = g.agent and e.created_at < g.last_at + interval '1 hour'
+    )
 )
-select n.kind, n.id, n.similarity, n.is_linked, m.content, o.content as original,
-  {from_person} as is_persons
+select n.kind, n.id, n.similarity, n.is_linked, n.was_given, m.content, o.content as original,
+  o.id as original_id, n.is_linked or o.is_suspect or m.trust < 3 as is_suspect,
+  n.was_given or n.similarity >= :near as is_close, {from_person} as is_persons, now.state
 from near n
 join originals o on o.id = n.original_id
 {compared}
+cross join lateral (
+  select {present_content} from (select n.kind, n.id) n
+  {present_memory}
+) now
 where m.created_at >= o.created_at and n.id <> all(:ids)
-  and (n.is_linked or o.is_suspect or m.trust < 3)
-  and not exists (
-    select from episodes p
-    where p.tenant_id = :tenant_id and p.piece is not null and p.metadata ->> 'part' = n.id::text
-  )
+  and (n.is_linked or o.is_suspect or m.trust < 3 or n.was_given or n.similarity >= :near)
+  and {unless_in_pieces}
 order by n.similarity desc, n.id, o.id

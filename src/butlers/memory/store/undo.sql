@@ -73,18 +73,10 @@ with recursive taken (kind, id) as (
 -- find_stored --
 -- Find what would be taken back, and the state of each.
 {stored}
-select t.kind, t.id, coalesce(e.content, f.content, r.content) as content,
-  case
-    when e.id is not null then episode_state(e.expires_at, :now, e.quarantined)
-    when f.id is not null then fact_state(f.validity, f.metadata)
-    when r.id is not null then rule_state(r.metadata, r.quarantined)
-    else 'gone'
-  end as state
-from taken t
-left join episodes e on t.kind = 'episode' and e.tenant_id = :tenant_id and e.id = t.id
-left join facts f on t.kind = 'fact' and f.tenant_id = :tenant_id and f.id = t.id
-left join rules r on t.kind = 'rule' and r.tenant_id = :tenant_id and r.id = t.id
-order by t.kind, t.id
+select n.kind, n.id, {present_content}
+from taken n
+{present_memory}
+order by n.kind, n.id
 
 -- find_confirmations --
 -- Find confirmations of other memories by the source, or by its episodes alone.
