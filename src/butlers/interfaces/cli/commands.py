@@ -3,17 +3,16 @@
 import inspect
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
-from typer.core import TyperGroup
 
 from butlers.errors import InvalidInput
 from butlers.interfaces.cli.options import ButlerOption, HomeOption, JsonOption, example
 from butlers.interfaces.cli.output import show_json
+from butlers.interfaces.cli.shell import current_shell
+from butlers.interfaces.cli.tree import group_at
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -50,64 +49,35 @@ View = Callable[[Any, Mapping[str, Any]], None]
 """Prints an answer for people, given the arguments of the call."""
 
 
-def lazy_group(help: str, shown: str, build: Callable[[], typer.Typer]) -> typer.Typer:
-    """Make a group whose commands are built on first use, so that help stays quick."""
-
-    @cache
-    def built() -> Any:
-        return typer.main.get_command(build())
-
-    class Group(TyperGroup):
-        def list_commands(self, ctx: Any) -> list[str]:
-            return list(built().list_commands(ctx))
-
-        def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            return built().get_command(ctx, cmd_name)
-
-    return typer.Typer(cls=Group, help=help, epilog=example(shown), no_args_is_help=True)
-
-
 def commands(
     operations: "Iterable[Operation]",
     ask: Ask,
     views: Mapping[str, View],
-    prefix: str,
     options: Mapping[str, Any],
     written: Mapping[str, Callable[..., None]] | None = None,
+    within: str = "",
 ) -> typer.Typer:
     """Make the commands of a module; `options` say for which tenant and agent.
 
     The view named "" is for operations without one of their own. `written` holds commands that
-    are not made from their operation.
+    are not made from their operation. All are made in the group `within`.
     """
-    groups = {"": _group("", "")}
+    groups = dict[str, typer.Typer]()
     for operation in operations:
         if "cli" in operation.left_out:
             continue
-        group, _, name = operation.command.rpartition(" ")
-        epilog = example(f"{prefix} {operation.example}")
-        if group not in groups:
-            groups[group] = _group(_GROUPS[group], epilog)
-            groups[""].add_typer(groups[group], name=group)
+        path, _, name = f"{within}{operation.command}".rpartition(" ")
+        epilog = example(f"butlers {within}{operation.example}")
         command = (written or {}).get(operation.name) or _command(
             operation, ask, views.get(operation.name, views[""]), options
         )
         words = _RETURNS.sub("", operation.words).strip()
-        groups[group].command(name, help=words, epilog=epilog)(command)
-    return groups[""]
-
-
-def _group(help: str, epilog: str) -> typer.Typer:
-    # Markup would alter stored text and brackets.
-    return typer.Typer(no_args_is_help=True, help=help, epilog=epilog, rich_markup_mode=None)
+        group_at(groups, path, epilog).command(name, help=words, epilog=epilog)(command)
+    return group_at(groups, "")
 
 
 # "Returns …" is for programs; a person sees the result.
 _RETURNS = re.compile(r"^Returns .*", re.MULTILINE | re.DOTALL)
-_GROUPS = {
-    "list": "List facts, rules, episodes or entities, newest first, a page at a time.",
-    "entity": "Manage entities: the people and things that facts are about.",
-}
 
 
 def _command(
@@ -187,7 +157,7 @@ def _typed_arguments(operation: "Operation", typed: dict[str, Any]) -> dict[str,
     if "given" in given:
         given |= _reference(given.pop("given"))
     if given.get("content") == "-":
-        given["content"] = sys.stdin.buffer.read().decode("utf-8", "replace")
+        given["content"] = current_shell().stdin().read().decode("utf-8", "replace")
     return {name: _parsed(operation, name, value) for name, value in given.items()}
 
 

@@ -110,6 +110,7 @@ def mcp(
 async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") -> None:
     from butlers.auth.sign_in import SignInLinks
     from butlers.interfaces import daemon
+    from butlers.interfaces.cli.command_server import CommandServer
 
     # Tokens and links are made last: nobody would see those of a start that failed.
     async def welcome(running: "Running") -> None:
@@ -120,7 +121,7 @@ async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") ->
         for name in house.failed:
             typer.echo(f"butlers: {name} failed to start; see `butlers status`", err=True)
 
-    await daemon.run(home, house, welcome, pages)
+    await daemon.run(home, house, welcome, pages, CommandServer(home).serve)
 
 
 async def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] | None:

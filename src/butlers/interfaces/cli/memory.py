@@ -1,7 +1,6 @@
-"""`butlers memory` and `butlers project`: commands made from the memory's operations."""
+"""Commands made from the memory's operations."""
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from butlers.errors import PresenceRequired
-from butlers.interfaces.cli.commands import commands, lazy_group
+from butlers.interfaces.cli.commands import commands
 from butlers.interfaces.cli.inbox_view import item_lines
 from butlers.interfaces.cli.options import (
     ButlerOption,
@@ -19,12 +18,12 @@ from butlers.interfaces.cli.options import (
     JsonOption,
     TenantOption,
     check_may_store,
-    example,
     memory_context,
     with_butler,
 )
 from butlers.interfaces.cli.output import progress_bar, show_json, show_line, visible
 from butlers.interfaces.cli.presence import prove_presence
+from butlers.interfaces.cli.shell import current_shell
 
 if TYPE_CHECKING:
     from butlers.host.butler import Butler
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 Lines = Iterator[tuple[int, bytes]]
 """Lines of a file that are not blank, each with its number."""
 _FILE_HELP = "One memory per line, as a JSON object. - reads standard input."
-_PROJECT = "project "
 _NOT_THERE = {
     "get": "{kind}",
     "explain": "{kind}",
@@ -47,42 +45,12 @@ _NOT_THERE = {
 }
 
 
-def _build() -> typer.Typer:
-    from butlers.interfaces.cli.jobs import cost
+def build() -> typer.Typer:
+    """Make the commands of the memory's operations."""
     from butlers.interfaces.cli.memory_views import VIEWS
     from butlers.memory.operations import OPERATIONS
 
-    ours = [each for each in OPERATIONS if not each.command.startswith(_PROJECT)]
-    options, written = {"tenant": TenantOption}, {"store_batch": store_batch}
-    app = commands(ours, ask, VIEWS, "butlers memory", options, written)
-    app.command("cost", epilog=example("butlers memory cost --days 7"))(cost)
-    return app
-
-
-app = lazy_group(
-    "Store, search and manage what a butler remembers.",
-    'butlers memory recall "what should I cook for Ann?"',
-    _build,
-)
-
-
-def _build_projects() -> typer.Typer:
-    from butlers.interfaces.cli.memory_views import VIEWS
-    from butlers.memory.operations import OPERATIONS
-
-    ours = [
-        replace(each, command=each.command.removeprefix(_PROJECT))
-        for each in OPERATIONS
-        if each.command.startswith(_PROJECT)
-    ]
-    return commands(ours, ask, VIEWS, "butlers", {"tenant": TenantOption})
-
-
-projects = lazy_group(
-    "Projects: which memories a repository shares, and with whom.",
-    "butlers project list",
-    _build_projects,
-)
+    return commands(OPERATIONS, ask, VIEWS, {"tenant": TenantOption}, {"store_batch": store_batch})
 
 
 def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -> Any:
@@ -160,7 +128,9 @@ def store_batch(
     """Store the memories of a file, and report the lines that could not be stored."""
     check_may_store(home, None)
     with (
-        nullcontext(sys.stdin.buffer) if f_memories == "-" else open(f_memories, "rb") as file,
+        nullcontext(current_shell().stdin())
+        if f_memories == "-"
+        else open(f_memories, "rb") as file,
         progress_bar("storing", unit="lines") as update,
     ):
         lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())

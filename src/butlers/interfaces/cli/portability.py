@@ -23,6 +23,7 @@ from butlers.interfaces.cli.options import (
 )
 from butlers.interfaces.cli.output import progress_bar, show_json, show_line, show_table, visible
 from butlers.interfaces.cli.presence import prove_presence
+from butlers.interfaces.cli.shell import current_shell
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -106,7 +107,7 @@ def import_memories(
     from butlers.portability.formats import ImportRequest, imported
     from butlers.sessions.privacy import check_switch
 
-    check_switch()
+    check_switch(current_shell().environment)
     wanted = ImportRequest(source, from_ or "", dry_run, trusted)
 
     async def run(opened: "Butler") -> Any:
@@ -240,7 +241,7 @@ def _counted(counts: dict[str, int]) -> str:
 def _lineage(opened: "Butler", tenant: str | None) -> "Lineage":
     from butlers.memory.model import Lineage, Origin
 
-    agent = agent_of_shell()
+    agent = agent_of_shell(current_shell().environment)
     origin = Origin.AGENT if agent else Origin.OPERATOR
     return Lineage(acting_as(opened, tenant), agent or "cli", origin=origin, agent=agent)
 

@@ -39,12 +39,13 @@ class StoreEpisode(ProvenanceInput):
 
 
 @writes(
+    command="store episode",
     output=EpisodeStored,
     keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_needs=("butler",),
     tool_without=("place", "author", "said_at"),
-    example='store-episode "Ann called; the dinner moves to Friday."',
+    example='store episode "Ann called; the dinner moves to Friday."',
     routes=(Route("POST", "/episodes", 201),),
 )
 async def store_episode(ctx: OperationContext, params: StoreEpisode) -> StoredEpisode:
@@ -92,11 +93,12 @@ class StoreFactInput(ProvenanceInput):
 
 
 @writes(
+    command="store fact",
     output=FactStored,
     keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_without=("session_id", "place", "author"),
-    example='store-fact Ann allergy "peanuts; carries an EpiPen" --permanence permanent',
+    example='store fact Ann allergy "peanuts; carries an EpiPen" --permanence permanent',
     routes=(Route("POST", "/facts", 201),),
 )
 async def store_fact(ctx: OperationContext, params: StoreFactInput) -> StoredFact:
@@ -129,11 +131,12 @@ class StoreRuleInput(input_fields.Attached):
 
 
 @writes(
+    command="store rule",
     output=StoreResult,
     keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_without=("depends_on",),
-    example='store-rule "Ask before booking anything that costs money"',
+    example='store rule "Ask before booking anything that costs money"',
     routes=(Route("POST", "/rules", 201),),
 )
 async def store_rule(ctx: OperationContext, params: StoreRuleInput) -> StoredRule:
@@ -176,6 +179,7 @@ class CorrectFact(Input):
 
 
 @writes(
+    command="correct",
     output=FactStored,
     keeps_scopes=True,
     example='correct 1f0c9a77 "cashews"',
@@ -199,9 +203,10 @@ class UndoCorrection(Input):
 
 
 @writes(
+    command="memory undo-correction",
     output=FactStored,
     keeps_scopes=True,
-    example="undo-correction 1f0c9a77",
+    example="memory undo-correction 1f0c9a77",
     routes=(Route("POST", "/facts/{fact_id}/undo", 201),),
 )
 async def undo_correction(ctx: OperationContext, params: UndoCorrection) -> StoredFact:
