@@ -16,12 +16,14 @@ from butlers.forward import LONGEST_PATH, SOCKET_NAME
 from butlers.hook import parse_arguments
 
 _RUN_BY_DAEMON = (
-    "remember recall ask today review inbox why correct forget undo pause resume status list token "
-    "sessions worth cost check doctor export import memory store context entity conflicts "
-    "proposals quarantine decisions project notes jobs consolidation models audit"
+    "remember recall ask today review inbox why correct forget undo pause resume status list "
+    "token sessions worth cost check doctor open logs backup verify export import memory store "
+    "context entity conflicts proposals quarantine decisions project notes jobs consolidation "
+    "models audit"
 )
 # Long work that this process does, or that waits for keys.
 _RUN_HERE = frozenset({("jobs", "run"), ("models", "reembed"), ("memory", "reembed")})
+_RUN_HERE_WITH = frozenset({"-f", "--follow", "--browser", "--deep", "--passphrase"})
 _GREETING_SECONDS = 1.0
 _INTERRUPTED = 130
 
@@ -31,7 +33,8 @@ def run_in_daemon(arguments: list[str]) -> int | None:
     words = [word for word in _without_home(arguments) if not word.startswith("-")]
     if not words or words[0] not in _RUN_BY_DAEMON.split() or tuple(words[:2]) in _RUN_HERE:
         return None
-    if words[0] == "review" and sys.stdin.isatty() and sys.stdout.isatty():
+    is_at_keys = words[0] == "review" and sys.stdin.isatty() and sys.stdout.isatty()
+    if is_at_keys or not _RUN_HERE_WITH.isdisjoint(arguments):
         return None
     connection = _connect(os.path.abspath(parse_arguments(arguments)[1]))
     if connection is None:

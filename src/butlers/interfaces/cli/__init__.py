@@ -15,6 +15,7 @@ from butlers.interfaces.cli import (
     check,
     connect,
     database,
+    everyday,
     homes,
     jobs,
     logs,
@@ -49,6 +50,10 @@ app.command("logs", epilog=example("butlers logs -n 100 -f"))(logs.logs)
 app.command("new", epilog=example('butlers new kitchen --description "Meals"'))(homes.new)
 app.command("list", epilog=example("butlers list"))(homes.list_butlers)
 app.command("mcp", epilog=example("butlers mcp general"))(homes.mcp)
+app.command("remember", epilog=example('butlers remember "The office moved to Graz"'))(
+    everyday.remember
+)
+app.command("today", epilog=example("butlers today"))(everyday.today)
 app.command("review", epilog=example("butlers review"))(review.review)
 app.command("ask", epilog=example('butlers ask general "What is due today?"'))(sessions.ask)
 app.command("connect", epilog=example("butlers connect claude-code --print"))(connect.connect)

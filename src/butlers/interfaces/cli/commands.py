@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
 
-from butlers.errors import InvalidInput
+from butlers.errors import ButlersError, InvalidInput
 from butlers.interfaces.cli.options import ButlerOption, HomeOption, JsonOption, example
 from butlers.interfaces.cli.output import show_json
 from butlers.interfaces.cli.shell import current_shell
@@ -33,13 +33,8 @@ _OPTIONS = {
     "butler": ("--for-butler",),
     "everybody": ("--all",),
 }
-_REFERENCE = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="[fact|rule|episode] ID",
-        help="The id, or at least its first 6 digits; the kind is optional.",
-    ),
-]
+_IDS, _KINDS = "ids", ("fact", "rule", "episode")
+_ONE_ID = "The id, or at least its first 6 digits"
 _STDIN = " - reads standard input."
 
 
@@ -86,12 +81,19 @@ def _command(
     def run(**typed: Any) -> None:
         as_json = typed.pop("as_json")
         target = {name: typed.pop(name) for name in ("butler", "home", *options)}
-        given = _typed_arguments(operation, typed)
-        answer = ask(operation, target, given)
-        if as_json:
-            show_json(answer)
-        else:
-            view(answer, given)
+        each, failed = _calls(operation, typed), False
+        for given in each:
+            try:
+                answer = ask(operation, target, given)
+            except ButlersError as error:
+                if len(each) == 1:
+                    raise
+                failed = True
+                typer.echo(f"butlers: {error}", err=True)
+                continue
+            show_json(answer) if as_json else view(answer, given)
+        if failed:
+            raise typer.Exit(1)
 
     parameters = [
         *_fields(operation),
@@ -107,10 +109,11 @@ def _command(
 
 def _fields(operation: "Operation") -> list[inspect.Parameter]:
     arguments, options = [], []
-    fields = dict(operation.fields)
-    if "memory_id" in fields and "memory_type" in fields:
-        del fields["memory_id"], fields["memory_type"]
-        arguments.append(_parameter("f_given", _REFERENCE))
+    fields, needed = dict(operation.fields), operation.arguments
+    has_kind = "memory_id" in fields and "memory_type" in fields
+    if has_kind or _takes_several(operation):
+        fields = {name: fields[name] for name in fields if name not in ("memory_type", needed[0])}
+        arguments.append(_parameter(f"f_{_IDS}", _ids(operation, has_kind)))
     for name, field in fields.items():
         if name in ("agent", "detail"):  # agent is an option of its own, detail follows from --json
             continue
@@ -120,6 +123,21 @@ def _fields(operation: "Operation") -> list[inspect.Parameter]:
         else:
             options.append(_option(operation, name, field, kind))
     return [*arguments, *options]
+
+
+def _takes_several(operation: "Operation") -> bool:
+    """Whether it changes something that is named by an id alone, so that several can be given."""
+    names = [name for name in operation.arguments if name != "memory_type"]
+    return operation.effect != "reads" and len(names) == 1 and names[0].endswith("_id")
+
+
+def _ids(operation: "Operation", has_kind: bool) -> Any:
+    several = "; several ids, one after another" if _takes_several(operation) else ""
+    shown = "[fact|rule|episode] ID" if has_kind else "ID"
+    help = f"{_ONE_ID}{several}{'; the kind is optional' if has_kind else ''}."
+    return Annotated[
+        list[str], typer.Argument(metavar=f"{shown}{'...' if several else ''}", help=help)
+    ]
 
 
 def _argument(name: str, field: "FieldInfo", kind: type) -> inspect.Parameter:
@@ -151,24 +169,20 @@ def _kind(annotation: Any) -> type:
     return kind if kind in (int, float, bool) else str
 
 
-def _typed_arguments(operation: "Operation", typed: dict[str, Any]) -> dict[str, Any]:
-    """Turn what was typed into the operation's arguments."""
+def _calls(operation: "Operation", typed: dict[str, Any]) -> list[dict[str, Any]]:
+    """Turn what was typed into the operation's arguments, once for each id."""
     given = {name.removeprefix("f_"): value for name, value in typed.items() if value is not None}
-    if "given" in given:
-        given |= _reference(given.pop("given"))
     if given.get("content") == "-":
         given["content"] = current_shell().stdin().read().decode("utf-8", "replace")
-    return {name: _parsed(operation, name, value) for name, value in given.items()}
-
-
-def _reference(words: list[str]) -> dict[str, str]:
-    """Read an id, with or without its kind."""
-    match words:
-        case [memory_id]:
-            return {"memory_id": memory_id}
-        case [kind, memory_id]:
-            return {"memory_id": memory_id, "memory_type": kind}
-    raise InvalidInput(f"found {len(words)} words; valid is an id, or fact, rule or episode and id")
+    words = given.pop(_IDS, None)
+    given = {name: _parsed(operation, name, value) for name, value in given.items()}
+    if words is None:
+        return [given]
+    if words[0] in _KINDS and "memory_type" in operation.fields:
+        given["memory_type"], *words = words
+    if not words or (len(words) > 1 and operation.effect == "reads"):
+        raise InvalidInput(f"found {len(words)} ids; valid is one, after fact, rule or episode")
+    return [{**given, operation.arguments[0]: word} for word in dict.fromkeys(words)]
 
 
 def _parsed(operation: "Operation", name: str, value: Any) -> Any:

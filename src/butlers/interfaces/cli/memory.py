@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from butlers.errors import PresenceRequired
+from butlers.errors import Conflict, NotFound, PresenceRequired
 from butlers.interfaces.cli.commands import commands
 from butlers.interfaces.cli.inbox_view import item_lines
 from butlers.interfaces.cli.options import (
@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 Lines = Iterator[tuple[int, bytes]]
 """Lines of a file that are not blank, each with its number."""
 _FILE_HELP = "One memory per line, as a JSON object. - reads standard input."
+_WHOLE_IDS = dict.fromkeys(("conflict_id", "proposal_id"), "") | {
+    "entity_id": "entity",
+    "source_episode_id": "episode",
+    "episode": "episode",
+}
+"""Fields that take whole ids, and what each names; empty for what waits in the inbox."""
+_DIGITS, _MOST_WAITING = 32, 100
 _NOT_THERE = {
     "get": "{kind}",
     "explain": "{kind}",
@@ -59,7 +66,9 @@ def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -
 
     if "detail" in operation.fields:
         given = {**given, "detail": Detail.FULL}
-    operation.parse(given)  # refuse bad input before a database is opened
+    partial = [name for name in _WHOLE_IDS if name in given and len(str(given[name])) < _DIGITS]
+    if not partial:
+        operation.parse(given)  # refuse bad input before a database is opened
     if operation.stores_text:
         check_may_store(target["home"], given)
 
@@ -73,6 +82,9 @@ def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -
             return await operation.perform(watched, **given)
 
     async def decide(opened: "Butler") -> Any:
+        for name in partial:
+            context = memory_context(opened, target["tenant"])
+            given[name] = await _whole_id(context, name, str(given[name]))
         try:
             return await perform(opened)
         except PresenceRequired as error:  # nothing was changed
@@ -83,6 +95,23 @@ def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -
     answer = with_butler(target["butler"], target["home"], decide)
     _refuse_empty(operation, answer, target["butler"], given)
     return answer
+
+
+async def _whole_id(context: Any, name: str, given: str) -> str:
+    """Complete the beginning of an id, where the operation wants a whole one."""
+    from butlers.memory.flows.lookup import checked_beginning
+    from butlers.memory.operations.inbox import list_inbox
+
+    if kind := _WHOLE_IDS[name]:
+        return str(await context.known_id(name, given, kind))
+    items = await list_inbox.perform(context, limit=_MOST_WAITING)
+    beginning = checked_beginning(given)
+    found = [str(item["id"]) for item in items if str(item["id"]).startswith(beginning)]
+    if len(found) > 1:
+        raise Conflict(f"{name}: {given} may mean {', '.join(found)}; give more of the id")
+    if not found:
+        raise NotFound(f"{name}: nothing that waits has the id {given}; see `butlers inbox`")
+    return found[0]
 
 
 async def _about(
@@ -104,8 +133,6 @@ async def _about(
 
 
 def _refuse_empty(operation: "Operation", answer: Any, butler: str, given: dict[str, Any]) -> None:
-    from butlers.errors import NotFound
-
     what, kind = _NOT_THERE.get(operation.name), given.get("memory_type")
     if what is None:
         if answer is None:
@@ -130,7 +157,7 @@ def store_batch(
     with (
         nullcontext(current_shell().stdin())
         if f_memories == "-"
-        else open(f_memories, "rb") as file,
+        else open(current_shell().path(f_memories), "rb") as file,
         progress_bar("storing", unit="lines") as update,
     ):
         lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())

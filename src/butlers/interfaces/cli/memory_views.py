@@ -131,12 +131,12 @@ def _entity(answer: Row, given: Row) -> None:
 
 
 def _conflicts(conflicts: Sequence[Row], _: Row) -> None:
-    """Print conflicts; ids are whole, because `settle` needs them."""
     if not conflicts:
         show_line("no open conflicts")
         return
     rows = [
-        [row["id"], excerpt(row["newer"]), excerpt(row["older"]), row["why"]] for row in conflicts
+        [short_id(row["id"]), excerpt(row["newer"]), excerpt(row["older"]), row["why"]]
+        for row in conflicts
     ]
     titles = ("conflict", "newer", "older", "reason")
     show_table(titles, rows, wraps=titles[1:])
@@ -150,7 +150,9 @@ def _store_result(kind: str) -> View:
         for conflict in answer.get("conflicts") or ():
             verb = _CONFLICT_KINDS[conflict["kind"]]
             show_line(f"it {verb} “{conflict['says']}”: {conflict['why']}")
-            show_line(f"  butlers conflicts settle {conflict['id']} newer|older|both|since|same")
+            show_line(
+                f"  butlers conflicts settle {short_id(conflict['id'])} newer|older|both|since|same"
+            )
         _new_doubts(answer)
 
     return show

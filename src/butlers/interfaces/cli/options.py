@@ -56,7 +56,7 @@ def check_may_store(home: Path | None, given: Any) -> None:
 
     shell = current_shell()
     check_switch(shell.environment)
-    check_call(str(find_home(home).root), identify(shell.directory or os.getcwd()), given)
+    check_call(str(ensure_home(home).root), identify(shell.directory or os.getcwd()), given)
 
 
 def ensure_home(home: Path | None) -> "Home":

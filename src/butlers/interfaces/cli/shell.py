@@ -3,11 +3,12 @@
 import os
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, MutableMapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import TYPE_CHECKING, BinaryIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from butlers.host.butler import Butler
     from butlers.host.home import Home
 
-Confirm = Callable[[str, Sequence[str]], Awaitable[bool]]
+Confirm = Callable[[str, Sequence[str]], Coroutine[Any, Any, bool]]
 
 
 class NotServed(Exception):
@@ -50,6 +51,10 @@ class Shell:
     columns: int = 0
     input: bytes | None = None
     daemon: Daemon | None = None
+
+    def path(self, file: str | Path) -> Path:
+        """Return a file as it was named in this shell."""
+        return Path(os.path.abspath(os.path.join(self.directory, Path(file).expanduser())))
 
     def stdin(self) -> BinaryIO:
         """Return standard input."""

@@ -76,9 +76,10 @@ class SubmitConsolidation(Input):
 
 
 @writes(
+    command="consolidation submit",
     output=report(ConsolidationReport),
     opt_in="consolidate",
-    example="submit-consolidation 3f2b8a4e-0000-4000-8000-000000000001 '{\"nothing_in\": [1]}'",
+    example="consolidation submit 3f2b8a4e-0000-4000-8000-000000000001 '{\"nothing_in\": [1]}'",
     routes=(Route("POST", "/consolidation/submit"),),
 )
 async def submit_consolidation(

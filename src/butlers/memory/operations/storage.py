@@ -7,7 +7,7 @@ from pydantic import AwareDatetime
 from butlers.memory.flows import correct as correction
 from butlers.memory.flows import remember
 from butlers.memory.flows.results import StoredEpisode, StoredFact, StoredRule
-from butlers.memory.model import EventSubject, NewEpisode, NewFact, NewRule, Permanence
+from butlers.memory.model import EventSubject, MemoryType, NewEpisode, NewFact, NewRule, Permanence
 from butlers.memory.operations import input_fields
 from butlers.memory.operations.operation_context import OperationContext, writes
 from butlers.memory.operations.results import EpisodeStored, FactStored, StoreResult
@@ -188,9 +188,12 @@ class CorrectFact(Input):
 async def correct(ctx: OperationContext, params: CorrectFact) -> StoredFact:
     """Correct a fact: store what it should have said, under the same key.
 
-    The old fact stays as history; undo_correction restores what it said.
-    Returns {id, superseded_id}.
+    The old fact stays as history; undo_correction restores what it said. A rule or an episode is
+    stored anew and linked to the old one, which is forgotten. Returns {id, superseded_id}.
     """
+    ref = await ctx.find(params.fact_id)
+    if ref is not None and ref.type is not MemoryType.FACT:
+        return await correction.correct_memory(ctx.memory, ref, params.content, ctx.lineage)
     fact_id = await ctx.known_id("fact_id", params.fact_id, EventSubject.FACT)
     given = params.model_dump(include={"importance", "permanence"})
     return await correction.correct_fact(ctx.memory, fact_id, params.content, ctx.lineage, **given)

@@ -49,9 +49,9 @@ class RunEpisodeCleanup(Input):
     effect=OperationEffect.FINAL,
     is_maintenance=True,
     toolset=Toolset.STANDARD,
-    command="cleanup",
+    command="consolidation cleanup",
     defaults={"max_entries": "episodes.max_entries"},
-    example="cleanup --max-entries 5000",
+    example="consolidation cleanup --max-entries 5000",
     routes=(Route("POST", "/episodes/cleanup"),),
 )
 async def run_episode_cleanup(
