@@ -201,7 +201,8 @@ async def _restated(
     if ref.type is MemoryType.RULE:
         tags = tuple(before["tags"])
         return NewRule(content, before["scope"], tags, memory.butler, metadata=metadata)
-    about = {name: before[name] for name in ("session_id", "importance", "author", "said_at")}
+    kept = ("session_id", "importance", "author", "said_at", "piece")
+    about = {name: before[name] for name in kept}
     return NewEpisode(content, before["butler"], metadata=metadata, **about)
 
 
