@@ -22,7 +22,9 @@ _RUN_BY_DAEMON = (
     "models audit"
 )
 # Long work that this process does, or that waits for keys.
-_RUN_HERE = frozenset({("jobs", "run"), ("models", "reembed"), ("memory", "reembed")})
+_RUN_HERE = frozenset(
+    {("jobs", "run"), ("models", "reembed"), ("memory", "reembed"), ("project", "write")}
+)
 _RUN_HERE_WITH = frozenset({"-f", "--follow", "--browser", "--deep", "--passphrase"})
 _GREETING_SECONDS = 1.0
 _INTERRUPTED = 130

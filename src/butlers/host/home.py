@@ -52,6 +52,7 @@ class Home:
     invitations_directory = _PathInHome("invitations")
     """Digests of sign-in links that were not used yet."""
     connections_file = _PathInHome("connections.json")
+    sections_file = _PathInHome("project_sections.json")
     """Which agents are connected to which butler."""
     restoring_directory = _PathInHome(".restoring")
     """Where a backup is being restored; left behind by a restore that was interrupted."""

@@ -106,7 +106,7 @@ async def apply(
 async def _is_taken(ctx: OperationContext, edit: Edit, scope: str) -> bool:
     line, ask = edit.line, OPERATIONS
     if edit.kind == "store":
-        given = {**_stored(line), "scope": scope, "idempotency_key": f"file:{scope}:{line.text}"}
+        given = {**_fields_of(line), "scope": scope, "idempotency_key": f"file:{scope}:{line.text}"}
         await ask["store_rule" if line.file == RULES else "store_fact"].perform(ctx, **given)
         return True
     try:
@@ -125,7 +125,7 @@ async def _is_taken(ctx: OperationContext, edit: Edit, scope: str) -> bool:
     return True
 
 
-def _stored(line: Line) -> dict[str, str]:
+def _fields_of(line: Line) -> dict[str, str]:
     if line.file == RULES:
         return {"content": line.text}
     return dict(zip(("subject", "predicate", "content"), _fact(line), strict=True))

@@ -25,8 +25,9 @@ from butlers.memory.operations.operation_context import OperationContext
 
 STATE = ".butlers.json"
 DECISIONS, RULES, FACTS, SESSIONS = "decisions.md", "rules.md", "facts.md", "sessions/"
+_ID_LENGTH = 45
 _PAGE, _LONGEST, _SHARED = 100, 600, 0o644
-_LINE = re.compile(r"- (.*?)(?: ?<!-- ([0-9a-f-]{36}) -->)?\s*$")
+_ID = re.compile(r"<!-- ([0-9a-f-]{36}) -->$")
 _TITLES = {
     DECISIONS: "Present decisions\n\nEdit a line to correct it, delete it to forget it.",
     RULES: "Rules\n\nEdit a line to correct it, delete it to forget it, add one.",
@@ -153,8 +154,12 @@ def _lines_in(directory: Path, path: Path) -> Iterator[Line]:
     for raw in (_text(directory / path) or "").splitlines():
         if raw.startswith("## "):
             group = _plain(raw[3:].strip())
-        elif (found := _LINE.match(raw)) and found[1].strip():
-            yield Line(path.as_posix(), _plain(found[1].strip()), found[2] or "", group)
+        elif raw.startswith("- "):
+            text = raw.rstrip()
+            found = _ID.search(text[-_ID_LENGTH:])
+            text = text[2 : -_ID_LENGTH if found else None].strip()
+            if text:
+                yield Line(path.as_posix(), _plain(text), found[1] if found else "", group)
 
 
 def _text(file: Path) -> str | None:

@@ -16,12 +16,12 @@ from butlers.interfaces.cli import (
     connect,
     database,
     everyday,
-    files,
     homes,
     jobs,
     logs,
     pause,
     portability,
+    project_files,
     review,
     sessions,
     status,
@@ -70,7 +70,7 @@ app.command("verify", epilog=example("butlers verify home.zip --deep"))(backup.v
 app.command("restore", epilog=example("butlers restore home.zip --home ~/other"))(backup.restore)
 app.command("remove", epilog=example("butlers remove kitchen"))(backup.remove)
 app.command("export", epilog=example("butlers export memories.jsonl"))(portability.export)
-app.command("files", epilog=example("butlers files memory/"))(files.files)
+app.command("files", epilog=example("butlers files memory/"))(project_files.files)
 app.command("import", epilog=example("butlers import memories.jsonl"))(portability.import_memories)
 app.add_typer(
     portability.erase_app, cls=Group, name="erase", epilog=example("butlers erase --about Ida")

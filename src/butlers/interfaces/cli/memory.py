@@ -18,11 +18,13 @@ from butlers.interfaces.cli.options import (
     JsonOption,
     TenantOption,
     check_may_store,
+    example,
     memory_context,
     with_butler,
 )
 from butlers.interfaces.cli.output import progress_bar, show_json, show_line, visible
 from butlers.interfaces.cli.presence import prove_presence
+from butlers.interfaces.cli.project_files import write_project
 from butlers.interfaces.cli.shell import current_shell
 
 if TYPE_CHECKING:
@@ -57,7 +59,12 @@ def build() -> typer.Typer:
     from butlers.interfaces.cli.memory_views import VIEWS
     from butlers.memory.operations import OPERATIONS
 
-    return commands(OPERATIONS, ask, VIEWS, {"tenant": TenantOption}, {"store_batch": store_batch})
+    root = commands(OPERATIONS, ask, VIEWS, {"tenant": TenantOption}, {"store_batch": store_batch})
+    for group in root.registered_groups:
+        if group.name == "project" and group.typer_instance:
+            write = group.typer_instance.command
+            write("write", epilog=example("butlers project write"))(write_project)
+    return root
 
 
 def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""`butlers files`: a project's memory as Markdown files that people edit."""
+"""A project's memory in files: as Markdown that people edit, and as a section for agents."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from butlers.portability.file_edits import Edit
 
 
+ProjectOption = Annotated[
+    str | None, typer.Option("--project", help="Its id or name [default: of this directory].")
+]
+
+
 def files(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files are.")],
-    project: Annotated[
-        str | None, typer.Option("--project", help="Its id or name [default: of this directory].")
-    ] = None,
+    project: ProjectOption = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Take edits over as a document's, unasked.")
     ] = False,
@@ -108,3 +111,48 @@ def _show(edits: "Sequence[Edit]") -> None:
         was = f" (was: {edit.before})" if edit.before and edit.kind != "forget" else ""
         why = f": {edit.why}" if edit.why else ""
         show_line(visible(f"{edit.kind}{why}: {text}{was}"))
+
+
+def write_project(
+    file: Annotated[
+        Path | None, typer.Argument(help="Which file [default: AGENTS.md, or CLAUDE.md].")
+    ] = None,
+    project: ProjectOption = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the section out again.")] = False,
+    butler: ButlerOption = "general",
+    home: HomeOption = None,
+    tenant: TenantOption = None,
+) -> None:
+    """Write tried rules and present decisions into an agent's instruction file.
+
+    They stand in a marked section, which is kept in step with the sessions of the project.
+    """
+    from butlers.sessions.project_section import (
+        FILES,
+        Section,
+        SectionFile,
+        remove_section,
+        section_of,
+        write_section,
+    )
+
+    found = next((Path(name) for name in FILES if Path(name).exists()), Path(FILES[0]))
+    where = (file or found).resolve()
+
+    async def run(opened: "Butler") -> str:
+        sections = SectionFile(opened.home.sections_file)
+        known = next((one for one in sections.all() if one.file == str(where)), None)
+        if remove:
+            sections.put(str(where), None)
+            done = remove_section(where, known.before if known else "")
+            return f"{where.name}: the section is gone" if done else f"{where}: it has no section"
+        ctx, scope, id = await _project(memory_context(opened, tenant), project, where.parent)
+        text = await section_of(ctx, id)
+        if not (count := text.count("\n- ")):
+            return f"{id} has no tried rule and no present decision yet; nothing was written"
+        before = write_section(where, text, None)
+        kept = Section(str(where), opened.name, ctx.lineage.tenant_id, id, before or "")
+        sections.put(str(where), known or kept)
+        return f"{where.name} holds {count} lines; sessions keep them in step"
+
+    show_line(visible(with_butler(butler, home, run)))
