@@ -399,9 +399,9 @@ Every change to a butler's memory writes exactly one event for each thing that c
 transaction. Events are in the table `memory_events`. Nobody can change, delete or truncate them.
 
 ```
-butlers memory history ID      # the events of one memory
-butlers memory explain ID      # what they amount to
-butlers memory activity        # the newest events
+butlers audit history ID      # the events of one memory
+butlers why ID      # what they amount to
+butlers audit activity        # the newest events
 ```
 
 | column | meaning |
@@ -420,12 +420,12 @@ Instants are ISO 8601 in UTC; ids are UUIDs.
 
 The events of a tenant form a chain in the order of their commits. `memory_event_chain` stores for
 each event its position and a SHA-256 hash over the previous hash and all columns above except
-`sequence`. `butlers memory verify` checks the chain and names the first events that were changed,
+`sequence`. `butlers audit verify` checks the chain and names the first events that were changed,
 removed or added by other means.
 
 Somebody who can rewrite the whole database can rewrite the chain too, or cut off its end. So
 `verify` also prints the head of the chain. Save it elsewhere now and then:
-`butlers memory verify --since-head HASH` checks that everything up to it is still there.
+`butlers audit verify --since-head HASH` checks that everything up to it is still there.
 
 Erasing a text keeps the chain valid. A payload is hashed by the marks of its values (`sha256:` and
 the hash of a text, or of the marks below it), and an erased text is replaced by its own mark. Only

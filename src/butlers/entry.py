@@ -4,6 +4,7 @@ import gc
 import sys
 from typing import TYPE_CHECKING
 
+from butlers.command_client import run_in_daemon
 from butlers.forward import forward
 
 if TYPE_CHECKING:
@@ -13,12 +14,16 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Run a command; `butlers mcp` is forwarded before anything else is imported."""
+    """Run a command: in the daemon if it is up, before anything else is imported."""
     gc.set_threshold(20_000, 20)  # imports and rows make many objects, few of them in cycles
-    if sys.argv[1:2] != ["mcp"] or not forward(sys.argv[2:]):
-        from butlers.interfaces.cli import main as run_command
+    if sys.argv[1:2] == ["mcp"] and forward(sys.argv[2:]):
+        return
+    code = run_in_daemon(sys.argv[1:])
+    if code is None:
+        from butlers.interfaces.cli import run_command
 
-        run_command(_pages)
+        code = run_command(sys.argv[1:], _pages)
+    sys.exit(code)
 
 
 def _pages(app_state: "AppState") -> "Starlette":

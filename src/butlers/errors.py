@@ -27,7 +27,7 @@ class PresenceRequired(Conflict):
     """Only a person may do this, and none is present; `why` says why this caller is not one."""
 
     def __init__(self, what: str, why: str = "") -> None:
-        self.what = what
+        self.what, self.why = what, why
         ways = "at a terminal, in the dashboard, or with an operator token given on purpose"
         super().__init__(f"only a person may {what}: {ways}{why and f'; {why}'}")
 

@@ -22,14 +22,21 @@ _FILE_BYTES, _OLD_FILES = 5_000_000, 3
 
 
 def configure(
-    level: str = "info", stream: TextIO | None = None, log_file: Path | None = None
+    level: str = "info",
+    stream: TextIO | None = None,
+    log_file: Path | None = None,
+    shown: str = "",
 ) -> None:
-    """Configure logging of the process, libraries included; with `log_file`, also into files."""
+    """Configure logging of the process, libraries included; with `log_file`, also into files.
+
+    The stream gets only what is at least at the level `shown`, if given.
+    """
     number = logging.getLevelNamesMapping()[level.upper()]
     root = logging.getLogger()
     for handler in root.handlers:
         handler.close()
     root.handlers[:] = _handlers(stream or sys.stderr, log_file, number <= logging.DEBUG)
+    root.handlers[0].setLevel(shown.upper() or number)
     root.setLevel(number)
     for name in _VERBOSE_LIBRARIES:
         logging.getLogger(name).setLevel(max(number, logging.WARNING))

@@ -157,7 +157,7 @@ class Rounds:
     # Commands
 
     def undo(self, home: DoomedHome) -> list[str]:
-        """Kill `butlers memory undo` of an episode with the facts drawn from it; then run it."""
+        """Kill `butlers undo` of an episode with the facts drawn from it; then run it."""
         if not home.sources:
             return self.moment(home)
         episode, ids = home.sources.pop()

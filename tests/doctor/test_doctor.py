@@ -273,7 +273,7 @@ async def test_what_contradicts_is_said_with_what_to_do(lived_in: Home) -> None:
     said = only(await examine(lived_in), "review of general")
     assert said.verdict is Severity.WARNING
     assert said.message == "to review: 1 conflict"
-    assert "butlers memory inbox" in said.remedy
+    assert "butlers inbox" in said.remedy
     await the_general(lived_in, "set session_replication_role = replica; truncate facts cascade")
 
 

@@ -82,8 +82,8 @@ async def test_everything_that_waits_is_listed_once_the_oldest_first(memory, clo
     sources = {row["kind"]: row["source"] for row in found}
     assert (sources["quarantined"], sources["conflict"]) == ("agent, by codex", "operator, by ann")
     commands = {row["kind"]: [one["command"] for one in row["decisions"]] for row in found}
-    assert commands["conflict"][0] == f"butlers memory settle {ids['conflict']} newer"
-    assert commands["quarantined"][0] == f"butlers memory release {ids['quarantined']}"
+    assert commands["conflict"][0] == f"butlers conflicts settle {ids['conflict']} newer"
+    assert commands["quarantined"][0] == f"butlers quarantine release {ids['quarantined']}"
     assert commands["session"] == []
     for kind in WaitingKind:
         some = await list_inbox.perform(context(memory, sessions=[session]), kind=kind)

@@ -218,7 +218,7 @@ def _notes(manifest: Manifest, home: Home) -> Iterator[str]:
         if stored.embedding and model != stored.embedding:
             yield (
                 f"{butler} has another embedding model here than its vectors were made by, so it "
-                "finds by words alone until `butlers memory reembed` has run"
+                "finds by words alone until `butlers models reembed` has run"
             )
     yield from (f"the backup lacks {what}" for what in manifest.left_out)
 

@@ -212,9 +212,7 @@ async def _review(settings: ButlerSettings, database: Database) -> AsyncIterator
     memory, check = _memory(settings, database), f"review of {settings.butler.name}"
     counts = (await for_every_tenant(memory, "doctor", count_waiting)).done.values()
     if waiting := sum(map(Counter, counts), Counter[str]()):
-        yield warning(
-            check, f"to review: {in_words(waiting)}", "list it with `butlers memory inbox`"
-        )
+        yield warning(check, f"to review: {in_words(waiting)}", "list it with `butlers inbox`")
     else:
         yield ok(check, "nothing to review")
 

@@ -52,6 +52,7 @@ class Home:
     invitations_directory = _PathInHome("invitations")
     """Digests of sign-in links that were not used yet."""
     connections_file = _PathInHome("connections.json")
+    sections_file = _PathInHome("project_sections.json")
     """Which agents are connected to which butler."""
     originals_directory = _PathInHome("originals")
     """The settings files of agents as they were before they were connected."""

@@ -37,7 +37,7 @@ class Manager:
     hint: str = ""
 
 
-def systemd(home: Home) -> Manager:
+def systemd(home: Home, port: int | None = None) -> Manager:
     """Describe the service as a unit of the user's systemd."""
     unit = f"butlers{_suffix(home)}.service"
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
@@ -47,7 +47,7 @@ def systemd(home: Home) -> Manager:
 
     return Manager(
         config / "systemd" / "user" / unit,
-        _unit_text(home),
+        _unit_text(home, port),
         look=user("is-active", "--quiet", unit),
         start=[user("daemon-reload"), user("enable", unit), user("restart", unit)],
         stop=[user("stop", unit)],
@@ -57,8 +57,8 @@ def systemd(home: Home) -> Manager:
     )
 
 
-def _unit_text(home: Home) -> str:
-    command = " ".join(map(_quoted, _command(home)))
+def _unit_text(home: Home, port: int | None) -> str:
+    command = " ".join(map(_quoted, _command(home, port)))
     # Sessions find their programs where a terminal of this user finds them.
     path = _quoted(f"PATH={os.environ.get('PATH', os.defpath)}", dollars=False)
     return (
@@ -69,13 +69,13 @@ def _unit_text(home: Home) -> str:
     )
 
 
-def launchd(home: Home) -> Manager:
+def launchd(home: Home, port: int | None = None) -> Manager:
     """Describe the service as an agent of the user's launchd."""
     label, domain = f"local.butlers{_suffix(home)}", f"gui/{os.getuid()}"
     file = Path.home() / "Library" / "LaunchAgents" / f"{label}.plist"
     fields = {
         "Label": label,
-        "ProgramArguments": _command(home),
+        "ProgramArguments": _command(home, port),
         "EnvironmentVariables": {"PATH": os.environ.get("PATH", os.defpath)},
         "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False},
@@ -90,15 +90,15 @@ def launchd(home: Home) -> Manager:
     )
 
 
-def manager_of(home: Home) -> Manager:
+def manager_of(home: Home, port: int | None = None) -> Manager:
     """Return the service manager of this machine; Unavailable if it has none."""
     if sys.platform == "darwin" and shutil.which("launchctl"):
-        return launchd(home)
+        return launchd(home, port)
     if shutil.which("systemctl"):
-        return systemd(home)
+        return systemd(home, port)
     raise Unavailable(
         "this machine has neither systemd nor launchd; let your own service manager run: "
-        + shlex.join(_command(home))
+        + shlex.join(_command(home, port))
     )
 
 
@@ -136,8 +136,9 @@ def is_running(manager: Manager) -> bool:
     return _done(manager.look).returncode == 0
 
 
-def _command(home: Home) -> list[str]:
-    return [*program("butlers", "butlers"), "up", "--home", str(home.root)]
+def _command(home: Home, port: int | None) -> list[str]:
+    chosen = [] if port is None else ["--port", str(port)]
+    return [*program("butlers", "butlers"), "up", "--home", str(home.root), *chosen]
 
 
 def _suffix(home: Home) -> str:

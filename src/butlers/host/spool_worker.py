@@ -27,6 +27,7 @@ from butlers.sessions.log import SessionOutcome
 from butlers.sessions.pauses import sweep_marks
 from butlers.sessions.privacy import is_left_out
 from butlers.sessions.private_turns import entry_lines
+from butlers.sessions.project_section import SectionFile, refresh
 from butlers.sessions.prompts import parse_record
 from butlers.sessions.session import SessionMemory, place_name
 from butlers.sessions.spool_entries import RECENT_DAYS, Arrival, SpoolEntries, chunks, notes_since
@@ -219,6 +220,15 @@ class SpoolWorker:
             outcome=SessionOutcome.OK,
         )
         await forgiven("record of a session", noted, otherwise=None, seconds=_NOTING_SECONDS)
+        await self._write_sections(arrival.butler, caller)
+
+    async def _write_sections(self, butler: str, caller: Caller) -> None:
+        """Write what instruction files hold of the session's project anew."""
+        sections = SectionFile(self._home.sections_file)
+        context = self._butlers[butler].module("memory").operation_context(caller)
+        write = partial(refresh, sections, butler, context)
+        if caller.project is not None and sections.all():
+            await forgiven("section of a project", write, otherwise=None, seconds=_NOTING_SECONDS)
 
     def _caller_of(self, arrival: Arrival) -> Caller:
         """Return on whose behalf a session is stored: the hooks' caller, in its project."""

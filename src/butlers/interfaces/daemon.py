@@ -33,7 +33,7 @@ from butlers.interfaces.http_server import (
     build_app,
     listen,
 )
-from butlers.interfaces.mcp.local_clients import unix_socket_served
+from butlers.interfaces.mcp.local_clients import Commands, unix_socket_served
 from butlers.settings.files import HouseSettings
 from butlers.worker_process import worker_process
 
@@ -47,14 +47,21 @@ OnReady = Callable[[Running], Awaitable[None]]
 
 
 async def run(
-    home: Home, house: HouseSettings, on_ready: OnReady, pages: Pages | None = None
+    home: Home,
+    house: HouseSettings,
+    on_ready: OnReady,
+    pages: Pages | None = None,
+    commands: Commands | None = None,
 ) -> None:
-    """Serve every butler of a home; return after a clean stop, even during the start."""
+    """Serve every butler of a home; return after a clean stop, even during the start.
+
+    `pages` builds the web pages, `commands` runs the commands of clients on this machine.
+    """
     stop = _Stop(house.server.drain_seconds)
     for line in house.removed:
         log.warning("a settings file has a key that is no longer a setting", key=line)
     _allow_connections()
-    serving = asyncio.create_task(_serve(home, house, on_ready, stop, pages))
+    serving = asyncio.create_task(_serve(home, house, on_ready, stop, pages, commands))
     with stop.on_signals(serving):
         try:
             await serving
@@ -73,7 +80,12 @@ def _allow_connections() -> None:
 
 
 async def _serve(
-    home: Home, house: HouseSettings, on_ready: OnReady, stop: "_Stop", pages: Pages | None
+    home: Home,
+    house: HouseSettings,
+    on_ready: OnReady,
+    stop: "_Stop",
+    pages: Pages | None,
+    commands: Commands | None,
 ) -> None:
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(listen(house.server.host, house.server.port))
@@ -90,7 +102,7 @@ async def _serve(
         await _prepare_sessions(butlers, house.server.host, port)
         await stack.enter_async_context(_on_schedule(butlers))
         if home.process == 1:
-            await stack.enter_async_context(_single_daemon_work(app_state, house))
+            await stack.enter_async_context(_single_daemon_work(app_state, house, commands))
         stop.server, stop.progress = http, app_state.progress
         url = _address(house.server.host, port)
         served = {name: {"mcp": f"{url}/butlers/{name}/mcp"} for name in butlers}
@@ -104,12 +116,15 @@ async def _serve(
 
 
 @asynccontextmanager
-async def _single_daemon_work(app_state: AppState, house: HouseSettings) -> AsyncIterator[None]:
+async def _single_daemon_work(
+    app_state: AppState, house: HouseSettings, commands: Commands | None
+) -> AsyncIterator[None]:
     """Within this block run what only one daemon of a home may run."""
     home, butlers = app_state.home, app_state.butlers
     spool_worker = SpoolWorker(home, butlers, app_state.tokens, house.sessions)
     backups = Backups(home, house.backup)
-    async with spool_worker.kept(), backups.kept(butlers), unix_socket_served(home, butlers):
+    clients = unix_socket_served(home, butlers, commands)
+    async with spool_worker.kept(), backups.kept(butlers), clients:
         yield
 
 

@@ -115,7 +115,8 @@ def _json(read: Callable[[], bytes]) -> Any:
     try:
         return json.loads(read())
     except (ValueError, *_DAMAGED) as error:
-        return Unreadable(f"found no JSON ({error})")
+        is_binary = isinstance(error, UnicodeDecodeError)
+        return Unreadable("it is not a text file" if is_binary else f"found no JSON ({error})")
 
 
 def objects(value: Any) -> list[Mapping[str, Any]]:

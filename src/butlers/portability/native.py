@@ -157,6 +157,8 @@ def _parsed(number: int, written: bytes) -> tuple[str, dict[str, Any], str]:
     try:
         text = written.decode("utf-8").strip()
         [(kind, row)] = json.loads(text).items()
+    except UnicodeDecodeError:
+        raise _wrong(number, "it is not text") from None
     except (ValueError, AttributeError, RecursionError):
         raise _wrong(number, f'found {written[:60]!r}; valid is {{"kind": {{…}}}}') from None
     if not isinstance(row, dict):

@@ -5,7 +5,7 @@ answer and tool calls. The hook imports this, so it imports very little.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -44,15 +44,15 @@ def check_storing(home: str, keys: Iterable[str] = ()) -> None:
         raise Conflict(f"{what} is paused, so nothing is stored; `butlers resume` ends the pause")
 
 
-def check_switch() -> None:
-    """Raise Conflict if this process runs with BUTLERS_OFF set."""
-    if is_switched_off():
+def check_switch(environment: Mapping[str, str] = os.environ) -> None:
+    """Raise Conflict if an environment, by default this process's, has BUTLERS_OFF set."""
+    if is_switched_off(environment):
         raise Conflict(SWITCHED_OFF)
 
 
-def is_switched_off() -> bool:
-    """Whether this process runs with BUTLERS_OFF set."""
-    return os.environ.get(OFF, "").lower() not in ("", "0", "false", "no")
+def is_switched_off(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether an environment, by default this process's, has BUTLERS_OFF set."""
+    return environment.get(OFF, "").lower() not in ("", "0", "false", "no")
 
 
 class PrivacyRules:

@@ -1,4 +1,4 @@
-"""`butlers memory store-batch` as a person types it."""
+"""`butlers store batch` as a person types it."""
 
 import json
 import os

@@ -215,8 +215,8 @@ def _read(terminal: int) -> bytes:
 def test_the_memory_commands_need_no_mcp() -> None:
     code = (
         "import sys; sys.argv = ['butlers', 'memory', 'stats', '--home', '/nonexistent']\n"
-        "import butlers.interfaces.python\nfrom butlers.interfaces.cli import main\n"
-        "try: main()\nexcept SystemExit: print(*sys.modules)\n"
+        "import butlers.interfaces.python\nfrom butlers.interfaces.cli import run_command\n"
+        "run_command(sys.argv[1:])\nprint(*sys.modules)\n"
     )
     told = subprocess.run(
         [sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""`butlers memory dead-letters` and `reembed` over a real home, beside a daemon."""
+"""`butlers consolidation dead-letters` and `reembed` over a real home, beside a daemon."""
 
 import asyncio
 import importlib.metadata

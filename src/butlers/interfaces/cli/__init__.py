@@ -3,8 +3,8 @@
 Commands import what they need when they run, so that `--help` and completion stay quick.
 """
 
-import sys
-from typing import TYPE_CHECKING, Annotated
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,25 +16,29 @@ from butlers.interfaces.cli import (
     check,
     connect,
     database,
+    everyday,
     homes,
     jobs,
     logs,
-    memory,
-    notes,
     pause,
     portability,
+    project_files,
     review,
     sessions,
     status,
     tokens,
 )
-from butlers.interfaces.cli.options import example
+from butlers.interfaces.cli.options import HomeOption, example
+from butlers.interfaces.cli.shell import current_shell
+from butlers.interfaces.cli.tree import Group, Root
 
 if TYPE_CHECKING:
     from butlers.interfaces.http_server import Pages
 
+_WIDEST_HELP = 80
 app = typer.Typer(
     name="butlers",
+    cls=Root,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # its import would double the time --help takes
@@ -48,6 +52,10 @@ app.command("logs", epilog=example("butlers logs -n 100 -f"))(logs.logs)
 app.command("new", epilog=example('butlers new kitchen --description "Meals"'))(homes.new)
 app.command("list", epilog=example("butlers list"))(homes.list_butlers)
 app.command("mcp", epilog=example("butlers mcp general"))(homes.mcp)
+app.command("remember", epilog=example('butlers remember "The office moved to Graz"'))(
+    everyday.remember
+)
+app.command("today", epilog=example("butlers today"))(everyday.today)
 app.command("review", epilog=example("butlers review"))(review.review)
 app.command("ask", epilog=example('butlers ask general "What is due today?"'))(sessions.ask)
 app.command("connect", epilog=example("butlers connect claude-code --print"))(connect.connect)
@@ -64,9 +72,14 @@ app.command("verify", epilog=example("butlers verify home.zip --deep"))(backup.v
 app.command("restore", epilog=example("butlers restore home.zip --home ~/other"))(backup.restore)
 app.command("remove", epilog=example("butlers remove kitchen"))(backup.remove)
 app.command("export", epilog=example("butlers export memories.jsonl"))(portability.export)
+app.command("files", epilog=example("butlers files memory/"))(project_files.files)
 app.command("import", epilog=example("butlers import memories.jsonl"))(portability.import_memories)
-app.add_typer(portability.erase_app, name="erase", epilog=example("butlers erase --about Ida"))
-app.add_typer(database.app, name="db", epilog=example('psql "$(butlers db url general)"'))
+app.add_typer(
+    portability.erase_app, cls=Group, name="erase", epilog=example("butlers erase --about Ida")
+)
+app.add_typer(
+    database.app, cls=Group, name="db", epilog=example('psql "$(butlers db url general)"')
+)
 for command in extension().commands():
     anything = command.takes_anything
     database.app.command(
@@ -74,13 +87,14 @@ for command in extension().commands():
         epilog=example(command.example),
         context_settings={"allow_extra_args": anything, "ignore_unknown_options": anything},
     )(command.run)
-app.add_typer(tokens.app, name="token", epilog=example("butlers token list"))
-app.add_typer(memory.app, name="memory")
-app.add_typer(memory.projects, name="project")
-app.add_typer(jobs.app, name="jobs", epilog=example("butlers jobs --butler kitchen"))
-app.add_typer(sessions.app, name="sessions", epilog=example("butlers sessions list -n 5"))
-app.add_typer(notes.app, name="notes")
-app.add_typer(homes.service_app, name="service", epilog=example("butlers service install"))
+app.add_typer(tokens.app, cls=Group, name="token", epilog=example("butlers token list"))
+app.add_typer(jobs.app, cls=Group, name="jobs", epilog=example("butlers jobs --butler kitchen"))
+app.add_typer(
+    sessions.app, cls=Group, name="sessions", epilog=example("butlers sessions list -n 5")
+)
+app.add_typer(
+    homes.service_app, cls=Group, name="service", epilog=example("butlers service install")
+)
 
 
 @app.command("version", epilog=example("butlers version"))
@@ -105,22 +119,32 @@ def butlers(
             "--version", callback=_version_option, is_eager=True, help="Print the version."
         ),
     ] = False,
+    home: HomeOption = None,
 ) -> None:
     """Memory for AI agents. Start with `butlers up`."""
+    if home is not None:
+        current_shell().environment["BUTLERS_HOME"] = str(home)
 
 
-def main(pages: "Pages | None" = None) -> None:
-    """Run a command; print an error as one line per fault, never a stack trace.
+@cache
+def _command() -> Any:
+    return typer.main.get_command(app)
+
+
+def run_command(arguments: list[str], pages: "Pages | None" = None) -> int:
+    """Run a command and return its exit code; print an error as a line per fault.
 
     `pages` builds the web pages that `butlers up` serves.
     """
+    width = min(current_shell().width, _WIDEST_HELP) - 2
     try:
-        app(obj=pages)
+        _command()(arguments, prog_name="butlers", obj=pages, terminal_width=width)
+    except SystemExit as end:
+        return int(end.code or 0)
     except ButlersError as error:
         for line in str(error).splitlines():
             typer.echo(f"butlers: {line}", err=True)
-        sys.exit(1)
     except OSError as error:
         # A full or read-only disk, a file of another user.
         typer.echo(f"butlers: {error.filename or 'the system'}: {error.strerror}", err=True)
-        sys.exit(1)
+    return 1

@@ -1,6 +1,5 @@
 """`butlers backup`, `verify`, `restore` and `remove`: whole homes and whole butlers."""
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +11,7 @@ from butlers.interfaces.cli.homes import shell_command
 from butlers.interfaces.cli.options import HomeOption, JsonOption, find_home, home_of, run
 from butlers.interfaces.cli.output import show_fields, show_json, show_line, size, to_the_second
 from butlers.interfaces.cli.presence import prove_presence
+from butlers.interfaces.cli.shell import NotServed, current_shell
 
 if TYPE_CHECKING:
     from butlers.backup.archive import Manifest
@@ -76,7 +76,7 @@ def verify(
     from butlers.backup.encryption import is_encrypted
 
     located, tell = find_home(home), _progress(as_json)
-    chosen = file or _list_backups(located).find().file
+    chosen = current_shell().path(file) if file else _list_backups(located).find().file
     passphrase = _passphrase(located, passphrase_file, ask=is_encrypted(chosen))
     manifest = run(restore_home.verify(chosen, deep=deep, tell=tell, passphrase=passphrase))
     if as_json:
@@ -152,13 +152,15 @@ def remove(
 async def _make(home: "Home", chosen: str, tell: "Tell", passphrase: str = "") -> "Made":
     from butlers.backup.create import make
 
-    backups, file = _list_backups(home), Path(chosen)
+    backups, file = _list_backups(home), current_shell().path(chosen)
     if not chosen:
         return await backups.make(tell, passphrase=passphrase)
     if file.is_dir():
         file /= backups.next_name(passphrase)
-    elif chosen.endswith("/"):
-        raise InvalidInput(f"there is no directory {file}; mount or create it first")
+    elif chosen.endswith("/") or not file.suffix:
+        raise InvalidInput(
+            f"there is no directory {file}; mount or create it, or name a file such as {file}.zip"
+        )
     return await make(home, file, tell, passphrase=passphrase)
 
 
@@ -167,10 +169,15 @@ def _passphrase(home: "Home", file: Path | None, *, ask: bool, is_new: bool = Fa
     from butlers.backup.encryption import VARIABLE, read_passphrase
 
     if file is not None:
-        return read_passphrase(file)
-    known = os.environ.get(VARIABLE) or ("" if ask and is_new else _list_backups(home).passphrase)
+        return read_passphrase(current_shell().path(file))
+    shell = current_shell()
+    known = shell.environment.get(VARIABLE) or (
+        "" if ask and is_new else _list_backups(home).passphrase
+    )
     if known or not ask:
         return known
+    if shell.daemon is not None:
+        raise NotServed("it asks for a passphrase")
     if not sys.stdin.isatty():
         raise InvalidInput(
             f"there is no terminal to ask for a passphrase; set {VARIABLE} or --passphrase-file"

@@ -3,17 +3,16 @@
 import inspect
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
-from typer.core import TyperGroup
 
-from butlers.errors import InvalidInput
+from butlers.errors import ButlersError, InvalidInput
 from butlers.interfaces.cli.options import ButlerOption, HomeOption, JsonOption, example
 from butlers.interfaces.cli.output import show_json
+from butlers.interfaces.cli.shell import current_shell
+from butlers.interfaces.cli.tree import group_at
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -34,13 +33,8 @@ _OPTIONS = {
     "butler": ("--for-butler",),
     "everybody": ("--all",),
 }
-_REFERENCE = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="[fact|rule|episode] ID",
-        help="The id, or at least its first 6 digits; the kind is optional.",
-    ),
-]
+_IDS, _KINDS = "ids", ("fact", "rule", "episode")
+_ONE_ID = "The id, or at least its first 6 digits"
 _STDIN = " - reads standard input."
 
 
@@ -50,64 +44,35 @@ View = Callable[[Any, Mapping[str, Any]], None]
 """Prints an answer for people, given the arguments of the call."""
 
 
-def lazy_group(help: str, shown: str, build: Callable[[], typer.Typer]) -> typer.Typer:
-    """Make a group whose commands are built on first use, so that help stays quick."""
-
-    @cache
-    def built() -> Any:
-        return typer.main.get_command(build())
-
-    class Group(TyperGroup):
-        def list_commands(self, ctx: Any) -> list[str]:
-            return list(built().list_commands(ctx))
-
-        def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            return built().get_command(ctx, cmd_name)
-
-    return typer.Typer(cls=Group, help=help, epilog=example(shown), no_args_is_help=True)
-
-
 def commands(
     operations: "Iterable[Operation]",
     ask: Ask,
     views: Mapping[str, View],
-    prefix: str,
     options: Mapping[str, Any],
     written: Mapping[str, Callable[..., None]] | None = None,
+    within: str = "",
 ) -> typer.Typer:
     """Make the commands of a module; `options` say for which tenant and agent.
 
     The view named "" is for operations without one of their own. `written` holds commands that
-    are not made from their operation.
+    are not made from their operation. All are made in the group `within`.
     """
-    groups = {"": _group("", "")}
+    groups = dict[str, typer.Typer]()
     for operation in operations:
         if "cli" in operation.left_out:
             continue
-        group, _, name = operation.command.rpartition(" ")
-        epilog = example(f"{prefix} {operation.example}")
-        if group not in groups:
-            groups[group] = _group(_GROUPS[group], epilog)
-            groups[""].add_typer(groups[group], name=group)
+        path, _, name = f"{within}{operation.command}".rpartition(" ")
+        epilog = example(f"butlers {within}{operation.example}")
         command = (written or {}).get(operation.name) or _command(
             operation, ask, views.get(operation.name, views[""]), options
         )
         words = _RETURNS.sub("", operation.words).strip()
-        groups[group].command(name, help=words, epilog=epilog)(command)
-    return groups[""]
-
-
-def _group(help: str, epilog: str) -> typer.Typer:
-    # Markup would alter stored text and brackets.
-    return typer.Typer(no_args_is_help=True, help=help, epilog=epilog, rich_markup_mode=None)
+        group_at(groups, path, epilog).command(name, help=words, epilog=epilog)(command)
+    return group_at(groups, "")
 
 
 # "Returns …" is for programs; a person sees the result.
 _RETURNS = re.compile(r"^Returns .*", re.MULTILINE | re.DOTALL)
-_GROUPS = {
-    "list": "List facts, rules, episodes or entities, newest first, a page at a time.",
-    "entity": "Manage entities: the people and things that facts are about.",
-}
 
 
 def _command(
@@ -116,12 +81,19 @@ def _command(
     def run(**typed: Any) -> None:
         as_json = typed.pop("as_json")
         target = {name: typed.pop(name) for name in ("butler", "home", *options)}
-        given = _typed_arguments(operation, typed)
-        answer = ask(operation, target, given)
-        if as_json:
-            show_json(answer)
-        else:
-            view(answer, given)
+        each, failed = _calls(operation, typed), False
+        for given in each:
+            try:
+                answer = ask(operation, target, given)
+            except ButlersError as error:
+                if len(each) == 1:
+                    raise
+                failed = True
+                typer.echo(f"butlers: {error}", err=True)
+                continue
+            show_json(answer) if as_json else view(answer, given)
+        if failed:
+            raise typer.Exit(1)
 
     parameters = [
         *_fields(operation),
@@ -137,10 +109,11 @@ def _command(
 
 def _fields(operation: "Operation") -> list[inspect.Parameter]:
     arguments, options = [], []
-    fields = dict(operation.fields)
-    if "memory_id" in fields and "memory_type" in fields:
-        del fields["memory_id"], fields["memory_type"]
-        arguments.append(_parameter("f_given", _REFERENCE))
+    fields, needed = dict(operation.fields), operation.arguments
+    has_kind = "memory_id" in fields and "memory_type" in fields
+    if has_kind or _takes_several(operation):
+        fields = {name: fields[name] for name in fields if name not in ("memory_type", needed[0])}
+        arguments.append(_parameter(f"f_{_IDS}", _ids(operation, has_kind)))
     for name, field in fields.items():
         if name in ("agent", "detail"):  # agent is an option of its own, detail follows from --json
             continue
@@ -150,6 +123,21 @@ def _fields(operation: "Operation") -> list[inspect.Parameter]:
         else:
             options.append(_option(operation, name, field, kind))
     return [*arguments, *options]
+
+
+def _takes_several(operation: "Operation") -> bool:
+    """Whether it changes something that is named by an id alone, so that several can be given."""
+    names = [name for name in operation.arguments if name != "memory_type"]
+    return operation.effect != "reads" and len(names) == 1 and names[0].endswith("_id")
+
+
+def _ids(operation: "Operation", has_kind: bool) -> Any:
+    several = "; several ids, one after another" if _takes_several(operation) else ""
+    shown = "[fact|rule|episode] ID" if has_kind else "ID"
+    help = f"{_ONE_ID}{several}{'; the kind is optional' if has_kind else ''}."
+    return Annotated[
+        list[str], typer.Argument(metavar=f"{shown}{'...' if several else ''}", help=help)
+    ]
 
 
 def _argument(name: str, field: "FieldInfo", kind: type) -> inspect.Parameter:
@@ -181,24 +169,20 @@ def _kind(annotation: Any) -> type:
     return kind if kind in (int, float, bool) else str
 
 
-def _typed_arguments(operation: "Operation", typed: dict[str, Any]) -> dict[str, Any]:
-    """Turn what was typed into the operation's arguments."""
+def _calls(operation: "Operation", typed: dict[str, Any]) -> list[dict[str, Any]]:
+    """Turn what was typed into the operation's arguments, once for each id."""
     given = {name.removeprefix("f_"): value for name, value in typed.items() if value is not None}
-    if "given" in given:
-        given |= _reference(given.pop("given"))
     if given.get("content") == "-":
-        given["content"] = sys.stdin.buffer.read().decode("utf-8", "replace")
-    return {name: _parsed(operation, name, value) for name, value in given.items()}
-
-
-def _reference(words: list[str]) -> dict[str, str]:
-    """Read an id, with or without its kind."""
-    match words:
-        case [memory_id]:
-            return {"memory_id": memory_id}
-        case [kind, memory_id]:
-            return {"memory_id": memory_id, "memory_type": kind}
-    raise InvalidInput(f"found {len(words)} words; valid is an id, or fact, rule or episode and id")
+        given["content"] = current_shell().stdin().read().decode("utf-8", "replace")
+    words = given.pop(_IDS, None)
+    given = {name: _parsed(operation, name, value) for name, value in given.items()}
+    if words is None:
+        return [given]
+    if words[0] in _KINDS and "memory_type" in operation.fields:
+        given["memory_type"], *words = words
+    if not words or (len(words) > 1 and operation.effect == "reads"):
+        raise InvalidInput(f"found {len(words)} ids; valid is one, after fact, rule or episode")
+    return [{**given, operation.arguments[0]: word} for word in dict.fromkeys(words)]
 
 
 def _parsed(operation: "Operation", name: str, value: Any) -> Any:

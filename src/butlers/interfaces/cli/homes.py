@@ -67,7 +67,8 @@ def up(
     house = replace(house, server=override_server(house.server, given))
     several = all(butler.database.url for butler in house.butlers.values())
     with beside_others(located) if several else alone(located) as here:
-        configure(house.server.log_level, log_file=here.log_file)
+        level = "warning" if sys.stderr.isatty() else ""  # a terminal gets our lines instead
+        configure(house.server.log_level, log_file=here.log_file, shown=level)
         asyncio.run(_serve(here, house, context.obj))
 
 
@@ -115,6 +116,7 @@ def mcp(
 async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") -> None:
     from butlers.auth.sign_in import SignInLinks
     from butlers.interfaces import daemon
+    from butlers.interfaces.cli.command_server import CommandServer
 
     # Tokens and links are made last: nobody would see those of a start that failed.
     async def welcome(running: "Running") -> None:
@@ -125,7 +127,7 @@ async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") ->
         for name in house.failed:
             typer.echo(f"butlers: {name} failed to start; see `butlers status`", err=True)
 
-    await daemon.run(home, house, welcome, pages)
+    await daemon.run(home, house, welcome, pages, CommandServer(home).serve)
 
 
 async def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] | None:
@@ -165,8 +167,11 @@ def _welcome(
     lines += [
         "Connect Claude Code, in a project's directory (codex works the same way):",
         f"  {shell_command(home, 'connect', 'claude-code', *butler)}",
-        "Make a token for any other client, which uses the address above:",
-        f"  {shell_command(home, 'token', 'new', '--butler', name, '--tenant', 'default')}",
+        "Make a token that may write for 90 days, for any other client of the address above:",
+        f"  {shell_command(home, 'token', 'new', '--butler', name, '--expires', '90d')}",
+        "Then tell it something, and ask:",
+        f"  {shell_command(home, 'remember', 'The office moved to Graz')}",
+        f"  {shell_command(home, 'recall', 'where is the office?')}",
     ]
     typer.echo("\n".join(lines))
 
@@ -189,16 +194,22 @@ def _program() -> list[str]:
 
 
 @service_app.command("install", epilog=example("butlers service install --print"))
-def install_service(show: PrintOption = False, home: HomeOption = None) -> None:
+def install_service(
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on [default: as set in butlers.toml].")
+    ] = None,
+    show: PrintOption = False,
+    home: HomeOption = None,
+) -> None:
     """Start the daemon now and at every login; no root needed.
 
-    Run it again to update the service.
+    Run it again to update the service, for example after your PATH has changed.
     """
     from butlers.host import service
     from butlers.host.status import homes_served
 
     located = ensure_home(home)
-    manager = service.manager_of(located)
+    manager = service.manager_of(located, port)
     if show:
         typer.echo(f"# {manager.file}\n{manager.text}", nl=False)
         return

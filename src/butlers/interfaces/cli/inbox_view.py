@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from butlers.interfaces.cli.output import printable, show_line, visible, when
+from butlers.interfaces.cli.output import printable, short_id, show_line, visible, when
 
 NOTHING = "nothing waits for you"
 _WIDTH = 76
@@ -17,7 +17,8 @@ def show_inbox(items: Sequence[Mapping[str, Any]]) -> None:
     for number, item in enumerate(items, 1):
         show_item(item, f"{number}/{len(items)}")
         for decision in item["decisions"]:
-            show_line(f"{decision['command']}   # {decision['does']}", indent=2)
+            command = decision["command"].replace(item["id"], short_id(item["id"]))
+            show_line(f"{command}   # {decision['does']}", indent=2)
         typer.echo()
     if not items:
         show_line(NOTHING)

@@ -21,6 +21,7 @@ from butlers.interfaces.cli.output import (
     show_line,
     show_table,
     to_the_second,
+    when,
 )
 
 if TYPE_CHECKING:
@@ -136,8 +137,8 @@ def _fields(run: "Run") -> Row:
 
 
 def _planned_row(job: "Planned") -> list[str]:
-    next_at = to_the_second(job.next_at) if job.next_at else "never"
-    started = to_the_second(job.last.started_at) if job.last else "never"
+    next_at = when(job.next_at) or "never"
+    started = when(job.last.started_at) if job.last else "never"
     ending = _ending(job.last) if job.last else ["", "", ""]
     return [job.name, job.cron or "–", next_at, started, *ending]
 

@@ -1,7 +1,6 @@
-"""`butlers memory` and `butlers project`: commands made from the memory's operations."""
+"""Commands made from the memory's operations."""
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from butlers.errors import PresenceRequired
-from butlers.interfaces.cli.commands import commands, lazy_group
+from butlers.errors import Conflict, NotFound, PresenceRequired
+from butlers.interfaces.cli.commands import commands
 from butlers.interfaces.cli.inbox_view import item_lines
 from butlers.interfaces.cli.options import (
     ButlerOption,
@@ -25,6 +24,8 @@ from butlers.interfaces.cli.options import (
 )
 from butlers.interfaces.cli.output import progress_bar, show_json, show_line, visible
 from butlers.interfaces.cli.presence import prove_presence
+from butlers.interfaces.cli.project_files import write_project
+from butlers.interfaces.cli.shell import current_shell
 
 if TYPE_CHECKING:
     from butlers.host.butler import Butler
@@ -33,7 +34,13 @@ if TYPE_CHECKING:
 Lines = Iterator[tuple[int, bytes]]
 """Lines of a file that are not blank, each with its number."""
 _FILE_HELP = "One memory per line, as a JSON object. - reads standard input."
-_PROJECT = "project "
+_WHOLE_IDS = dict.fromkeys(("conflict_id", "proposal_id"), "") | {
+    "entity_id": "entity",
+    "source_episode_id": "episode",
+    "episode": "episode",
+}
+"""Fields that take whole ids, and what each names; empty for what waits in the inbox."""
+_DIGITS, _MOST_WAITING = 32, 100
 _NOT_THERE = {
     "get": "{kind}",
     "explain": "{kind}",
@@ -47,42 +54,17 @@ _NOT_THERE = {
 }
 
 
-def _build() -> typer.Typer:
-    from butlers.interfaces.cli.jobs import cost
+def build() -> typer.Typer:
+    """Make the commands of the memory's operations."""
     from butlers.interfaces.cli.memory_views import VIEWS
     from butlers.memory.operations import OPERATIONS
 
-    ours = [each for each in OPERATIONS if not each.command.startswith(_PROJECT)]
-    options, written = {"tenant": TenantOption}, {"store_batch": store_batch}
-    app = commands(ours, ask, VIEWS, "butlers memory", options, written)
-    app.command("cost", epilog=example("butlers memory cost --days 7"))(cost)
-    return app
-
-
-app = lazy_group(
-    "Store, search and manage what a butler remembers.",
-    'butlers memory recall "what should I cook for Ann?"',
-    _build,
-)
-
-
-def _build_projects() -> typer.Typer:
-    from butlers.interfaces.cli.memory_views import VIEWS
-    from butlers.memory.operations import OPERATIONS
-
-    ours = [
-        replace(each, command=each.command.removeprefix(_PROJECT))
-        for each in OPERATIONS
-        if each.command.startswith(_PROJECT)
-    ]
-    return commands(ours, ask, VIEWS, "butlers", {"tenant": TenantOption})
-
-
-projects = lazy_group(
-    "Projects: which memories a repository shares, and with whom.",
-    "butlers project list",
-    _build_projects,
-)
+    root = commands(OPERATIONS, ask, VIEWS, {"tenant": TenantOption}, {"store_batch": store_batch})
+    for group in root.registered_groups:
+        if group.name == "project" and group.typer_instance:
+            write = group.typer_instance.command
+            write("write", epilog=example("butlers project write"))(write_project)
+    return root
 
 
 def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -> Any:
@@ -91,7 +73,9 @@ def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -
 
     if "detail" in operation.fields:
         given = {**given, "detail": Detail.FULL}
-    operation.parse(given)  # refuse bad input before a database is opened
+    partial = [name for name in _WHOLE_IDS if name in given and len(str(given[name])) < _DIGITS]
+    if not partial:
+        operation.parse(given)  # refuse bad input before a database is opened
     if operation.stores_text:
         check_may_store(target["home"], given)
 
@@ -105,6 +89,9 @@ def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -
             return await operation.perform(watched, **given)
 
     async def decide(opened: "Butler") -> Any:
+        for name in partial:
+            context = memory_context(opened, target["tenant"])
+            given[name] = await _whole_id(context, name, str(given[name]))
         try:
             return await perform(opened)
         except PresenceRequired as error:  # nothing was changed
@@ -115,6 +102,23 @@ def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -
     answer = with_butler(target["butler"], target["home"], decide)
     _refuse_empty(operation, answer, target["butler"], given)
     return answer
+
+
+async def _whole_id(context: Any, name: str, given: str) -> str:
+    """Complete the beginning of an id, where the operation wants a whole one."""
+    from butlers.memory.flows.lookup import checked_beginning
+    from butlers.memory.operations.inbox import list_inbox
+
+    if kind := _WHOLE_IDS[name]:
+        return str(await context.known_id(name, given, kind))
+    items = await list_inbox.perform(context, limit=_MOST_WAITING)
+    beginning = checked_beginning(given)
+    found = [str(item["id"]) for item in items if str(item["id"]).startswith(beginning)]
+    if len(found) > 1:
+        raise Conflict(f"{name}: {given} may mean {', '.join(found)}; give more of the id")
+    if not found:
+        raise NotFound(f"{name}: nothing that waits has the id {given}; see `butlers inbox`")
+    return found[0]
 
 
 async def _about(
@@ -136,8 +140,6 @@ async def _about(
 
 
 def _refuse_empty(operation: "Operation", answer: Any, butler: str, given: dict[str, Any]) -> None:
-    from butlers.errors import NotFound
-
     what, kind = _NOT_THERE.get(operation.name), given.get("memory_type")
     if what is None:
         if answer is None:
@@ -160,7 +162,9 @@ def store_batch(
     """Store the memories of a file, and report the lines that could not be stored."""
     check_may_store(home, None)
     with (
-        nullcontext(sys.stdin.buffer) if f_memories == "-" else open(f_memories, "rb") as file,
+        nullcontext(current_shell().stdin())
+        if f_memories == "-"
+        else open(current_shell().path(f_memories), "rb") as file,
         progress_bar("storing", unit="lines") as update,
     ):
         lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())

@@ -193,7 +193,7 @@ def show_doubts(memories: Sequence[Row], _: Row) -> None:
         show_line(f"{memory['memory_type']} {short_id(memory['id'])}: {excerpt(memory)}")
         for ground in memory["because"]:
             show_line(f"  because of {_ground({'stands': False, **ground})}")
-    hint = "decide with: butlers memory keep ID, or butlers memory forget ID"
+    hint = "decide with: butlers conflicts keep ID, or butlers forget ID"
     show_line(hint if memories else "nothing is in doubt")
 
 

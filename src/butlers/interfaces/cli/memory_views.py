@@ -143,12 +143,12 @@ def _entity(answer: Row, given: Row) -> None:
 
 
 def _conflicts(conflicts: Sequence[Row], _: Row) -> None:
-    """Print conflicts; ids are whole, because `settle` needs them."""
     if not conflicts:
         show_line("no open conflicts")
         return
     rows = [
-        [row["id"], excerpt(row["newer"]), excerpt(row["older"]), row["why"]] for row in conflicts
+        [short_id(row["id"]), excerpt(row["newer"]), excerpt(row["older"]), row["why"]]
+        for row in conflicts
     ]
     titles = ("conflict", "newer", "older", "reason")
     show_table(titles, rows, wraps=titles[1:])
@@ -162,7 +162,9 @@ def _store_result(kind: str) -> View:
         for conflict in answer.get("conflicts") or ():
             verb = _CONFLICT_KINDS[conflict["kind"]]
             show_line(f"it {verb} “{conflict['says']}”: {conflict['why']}")
-            show_line(f"  butlers memory settle {conflict['id']} newer|older|both|since|same")
+            show_line(
+                f"  butlers conflicts settle {short_id(conflict['id'])} newer|older|both|since|same"
+            )
         _new_doubts(answer)
 
     return show
@@ -196,7 +198,7 @@ def _new_doubts(answer: Row) -> None:
         kind, id = memory["memory_type"], short_id(memory["id"])
         show_line(f"in doubt now: {kind} {id}: {memory['says']}")
     if answer.get("in_doubt"):
-        show_line("review them with: butlers memory doubts")
+        show_line("review them with: butlers conflicts doubts")
 
 
 def _decisions(rows: list[Row], given: Row) -> None:
@@ -226,7 +228,7 @@ def _forgotten(answer: Row, given: Row) -> None:
         show_line(f"also forgot episode {short_id(episode['id'])}: {episode['says']}")
     for episode in answer.get("sources") or ():
         show_line(f"its source episode remains: {episode['says']}")
-        show_line(f"  butlers memory forget episode {episode['id']}")
+        show_line(f"  butlers forget episode {episode['id']}")
 
 
 def _anything(answer: Any, given: Row) -> None:

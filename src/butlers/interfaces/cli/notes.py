@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from butlers.errors import NotFound, Unavailable
-from butlers.interfaces.cli.commands import View, commands, lazy_group
+from butlers.interfaces.cli.commands import View, commands
 from butlers.interfaces.cli.options import TenantOption, check_may_store, home_of, run
 from butlers.interfaces.cli.output import excerpt, show_fields, show_line, show_table, visible
 
@@ -22,14 +22,12 @@ AgentOption = Annotated[
 Row = Mapping[str, Any]
 
 
-def _build() -> typer.Typer:
+def build() -> typer.Typer:
+    """Make the commands of the notebook's operations."""
     from butlers.notebook.operations import OPERATIONS
 
     options = {"tenant": TenantOption, "agent": AgentOption}
-    return commands(OPERATIONS, ask, VIEWS, "butlers notes", options)
-
-
-app = lazy_group("Save and search the notes of a butler's agents.", "butlers notes list", _build)
+    return commands(OPERATIONS, ask, VIEWS, options, within="notes ")
 
 
 def ask(operation: "Operation", target: dict[str, Any], given: dict[str, Any]) -> Any:

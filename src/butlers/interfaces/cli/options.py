@@ -1,10 +1,13 @@
 """Shared by commands: options, finding the home, and opening a butler for one command."""
 
+import os
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+
+from butlers.interfaces.cli.shell import current_shell
 
 if TYPE_CHECKING:
     from butlers.host.butler import Butler
@@ -42,18 +45,18 @@ def find_home(home: Path | None) -> "Home":
     """Locate the home, which need not exist yet."""
     from butlers.host.home import Home
 
-    return Home.locate(home)
+    daemon = current_shell().daemon
+    return Home.locate(home) if daemon is None else daemon.home
 
 
 def check_may_store(home: Path | None, given: Any) -> None:
     """Raise Conflict if words may not be stored here and now, because they are private."""
-    import os
-
     from butlers.sessions.privacy import check_call, check_switch
     from butlers.sessions.projects import identify
 
-    check_switch()
-    check_call(str(find_home(home).root), identify(os.getcwd()), given)
+    shell = current_shell()
+    check_switch(shell.environment)
+    check_call(str(ensure_home(home).root), identify(shell.directory or os.getcwd()), given)
 
 
 def ensure_home(home: Path | None) -> "Home":
@@ -75,6 +78,8 @@ def run(work: "Coroutine[Any, Any, T]", log_level: str = "error") -> T:
 
     from butlers.logs import configure
 
+    if (daemon := current_shell().daemon) is not None:
+        return asyncio.run_coroutine_threadsafe(work, daemon.loop).result()
     configure(log_level)
     return asyncio.run(work)
 
@@ -83,11 +88,18 @@ def with_butler(name: str, home: Path | None, work: "Callable[[Butler], Awaitabl
     """Open a butler, starting its database server if needed; do some work and close it."""
     from butlers.host.hosting import opened_butler
 
+    if (daemon := current_shell().daemon) is not None:
+        return run(_awaited(work(daemon.butler(name))))
+
     async def open_and_work() -> T:
         async with opened_butler(find_home(home), name) as butler:
             return await work(butler)
 
     return run(open_and_work())
+
+
+async def _awaited(work: "Awaitable[T]") -> T:
+    return await work
 
 
 def acting_as(opened: "Butler", tenant: str | None) -> str:
@@ -102,7 +114,10 @@ def memory_context(opened: "Butler", tenant: str | None, *, may_decide: bool = F
     from butlers.auth.rights import Caller
     from butlers.interfaces.cli.agent_shell import agent_of_shell
 
-    agent, acting = "" if may_decide else agent_of_shell(), acting_as(opened, tenant)
+    agent, acting = (
+        "" if may_decide else agent_of_shell(current_shell().environment),
+        acting_as(opened, tenant),
+    )
     actor = agent or "cli"
     caller = Caller(acting, actor, agent, is_operator=not agent, may_decide=may_decide)
     return opened.module("memory").operation_context(caller)

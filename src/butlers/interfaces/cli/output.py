@@ -6,14 +6,18 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
+from itertools import zip_longest
+from operator import sub
+from textwrap import wrap
 from typing import Any
 
 import typer
 
+from butlers.interfaces.cli.shell import current_shell
+
 # Control characters, and the bidirectional ones that reorder a line.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-_SHORT_ID = 8
+_SHORT_ID, _NARROWEST, _ROOMY = 8, 10, 20
 EXCERPT = 280
 _FLAGS = {"in_doubt": "in doubt", "outdated_by": "outdated"}
 
@@ -60,18 +64,49 @@ def show_table(
 
     `right` names the columns aligned to the right, `wraps` those that share the remaining width.
     """
-    cells = [[one_line(cell) for cell in row] for row in rows]
+    cells = [titles, *([printable(one_line(cell)) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     if on_terminal():
-        _show_rich_table(titles, cells, right, wraps)
-        return
-    lines = [titles, *cells]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    aligns = [str.rjust if title in right else str.ljust for title in titles]
+        widths = _narrowed(cells, widths, wraps)
+    heading, *lines = (
+        "  ".join(
+            (cell.rjust if title in right else cell.ljust)(width)
+            for title, cell, width in zip(titles, line, widths, strict=True)
+        ).rstrip()
+        for row in cells
+        for line in _wrapped(row, widths)
+    )
+    typer.echo(typer.style(heading, bold=True) if on_terminal() else heading)
     for line in lines:
-        padded = (
-            align(cell, width) for align, cell, width in zip(aligns, line, widths, strict=True)
-        )
-        typer.echo(printable("  ".join(padded).rstrip()))
+        typer.echo(line)
+
+
+def _wrapped(row: Sequence[str], widths: Sequence[int]) -> Iterator[Sequence[str]]:
+    """Break the cells of a row that are too long, between words where there are any."""
+    cells = zip(row, widths, strict=True)
+    columns = [wrap(cell, width) if len(cell) > width else [cell] for cell, width in cells]
+    return zip_longest(*columns, fillvalue="")
+
+
+def _narrowed(
+    cells: Sequence[Sequence[str]], widths: Sequence[int], wraps: Collection[str]
+) -> list[int]:
+    """Narrow columns until the table fits: first those that may wrap, words whole if possible."""
+    narrowed, titles = list(widths), cells[0]
+    excess = sum(widths) + 2 * (len(widths) - 1) - current_shell().width
+    words = [
+        max(len(word) for cell in column for word in cell.split() or [""])
+        for column in zip(*cells, strict=True)
+    ]
+    roomy = [
+        max(_ROOMY, word) if title in wraps else width
+        for title, word, width in zip(titles, words, widths, strict=True)
+    ]
+    for floors in (roomy, words, [_NARROWEST] * len(words)):
+        while excess > 0 and (spare := max(map(sub, narrowed, floors))) > 0:
+            widest = [*map(sub, narrowed, floors)].index(spare)
+            narrowed[widest], excess = narrowed[widest] - 1, excess - 1
+    return narrowed
 
 
 def show_fields(*fields: tuple[str, str]) -> None:
@@ -85,47 +120,26 @@ def show_fields(*fields: tuple[str, str]) -> None:
             typer.echo(printable(line.rstrip()))
 
 
-def _show_rich_table(
-    titles: Sequence[str],
-    cells: Sequence[Sequence[str]],
-    right: Collection[str],
-    wraps: Collection[str],
-) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for title in titles:
-        table.add_column(
-            Text(title),
-            justify="right" if title in right else "left",
-            no_wrap=title not in wraps,
-            overflow="fold",
-            ratio=1 if title in wraps else None,
-        )
-    for row in cells:
-        # As Text, stored content is never read as markup.
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    Console(markup=False, highlight=False, emoji=False).print(table)
-
-
 @contextmanager
 def progress_bar(
     label: str = "", *, unit: str = "", enabled: bool = True, transient: bool = True
 ) -> Iterator[Callable[..., None]]:
-    """Show a progress bar on a terminal; yields what updates it: completed, total, description.
+    """Show progress on a terminal; yields what updates it: completed, total, description."""
+    is_shown, shown = enabled and sys.stderr.isatty(), {"description": label}
 
-    With `unit` it counts up, because the total is unknown.
-    """
-    from rich.console import Console
-    from rich.progress import Progress, TextColumn, TimeElapsedColumn
+    def update(**values: Any) -> None:
+        if not is_shown:
+            return
+        shown.update(values)
+        of = f" of {shown['total']:,}" if shown.get("total") else ""
+        count = f"{shown.get('completed', 0):,}{of} {unit}"
+        typer.echo(f"\r\033[K{shown['description']} {count}".rstrip(), err=True, nl=False)
 
-    console = Console(stderr=True)
-    columns = (TextColumn(f"{{task.completed}} {unit}"), TimeElapsedColumn()) if unit else ()
-    disable = not (enabled and console.is_terminal)
-    with Progress(*columns, console=console, transient=transient, disable=disable) as bar:
-        yield partial(bar.update, bar.add_task(label, total=None))
+    try:
+        yield update
+    finally:
+        if is_shown and len(shown) > 1:
+            typer.echo("\r\033[K" if transient else "", err=True, nl=not transient)
 
 
 def printable(text: str) -> str:

@@ -11,6 +11,7 @@ import typer
 from butlers.errors import InvalidInput, NotFound
 from butlers.interfaces.cli.options import HomeOption, JsonOption, find_home
 from butlers.interfaces.cli.output import show_json, show_line, to_the_second
+from butlers.interfaces.cli.shell import current_shell
 
 _SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(?:\d{1,4}[mhdw])+")
@@ -95,9 +96,10 @@ def _project(directory: Path | None) -> dict[str, Any] | None:
 
     if directory is None:
         return None
-    if not directory.is_dir():
+    path = current_shell().path(directory)
+    if not path.is_dir():
         raise InvalidInput(f"--project: found {directory}; valid is a directory that exists")
-    return identify(str(directory))
+    return identify(str(path))
 
 
 def _show(home: str, as_json: bool) -> None:

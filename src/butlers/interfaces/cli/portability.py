@@ -17,12 +17,21 @@ from butlers.interfaces.cli.options import (
     JsonOption,
     TenantOption,
     acting_as,
+    ensure_home,
     example,
     find_home,
     with_butler,
 )
-from butlers.interfaces.cli.output import progress_bar, show_json, show_line, show_table, visible
+from butlers.interfaces.cli.output import (
+    progress_bar,
+    show_json,
+    show_line,
+    show_table,
+    size,
+    visible,
+)
 from butlers.interfaces.cli.presence import prove_presence
+from butlers.interfaces.cli.shell import current_shell
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -56,14 +65,22 @@ def export(
         lineage = _lineage(opened, tenant)
         if file:
             lines = await exported(opened, lineage, format, about)
-            with _written(file) as write:
+            written = 0
+            with _written(file) as write, progress_bar("exporting", unit="lines") as update:
                 async for line in lines:
                     write(line)
-        return None if file else await preview(opened, lineage, about)
+                    update(completed=(written := written + 1))
+            return written
+        return await preview(opened, lineage, about)
 
     if not (file or about):
         raise InvalidInput("FILE is missing: say where to write, or - for stdout")
-    if found := with_butler(butler, home, run):
+    found = with_butler(butler, home, run)
+    if file:
+        if file != "-":
+            path = current_shell().path(file)
+            show_line(f"exported {found:,} lines to {path} ({size(path.stat().st_size)})")
+    else:
         names, lacks = ", ".join(found["names"]), _counted(found["found_but_not_exported"])
         show_line(f"would export {_counted(found['counts'])}; searched for {visible(names)}")
         show_line(f"found, but no import can take it: {lacks}")
@@ -106,8 +123,9 @@ def import_memories(
     from butlers.portability.formats import ImportRequest, imported
     from butlers.sessions.privacy import check_switch
 
-    check_switch()
-    wanted = ImportRequest(source, from_ or "", dry_run, trusted)
+    check_switch(current_shell().environment)
+    ensure_home(home)
+    wanted = ImportRequest(current_shell().path(source), from_ or "", dry_run, trusted)
 
     async def run(opened: "Butler") -> Any:
         if trusted and not dry_run:
@@ -240,7 +258,7 @@ def _counted(counts: dict[str, int]) -> str:
 def _lineage(opened: "Butler", tenant: str | None) -> "Lineage":
     from butlers.memory.model import Lineage, Origin
 
-    agent = agent_of_shell()
+    agent = agent_of_shell(current_shell().environment)
     origin = Origin.AGENT if agent else Origin.OPERATOR
     return Lineage(acting_as(opened, tenant), agent or "cli", origin=origin, agent=agent)
 
@@ -254,5 +272,5 @@ def _written(file: str) -> Iterator[Callable[[bytes], object]]:
         yield sys.stdout.buffer.write
         sys.stdout.buffer.flush()
     else:
-        with draft_of(Path(file)) as stream:
+        with draft_of(current_shell().path(file)) as stream:
             yield stream.write

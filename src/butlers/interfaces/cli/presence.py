@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from butlers.errors import Conflict, PresenceRequired
 from butlers.interfaces.cli.agent_shell import agent_of_shell
 from butlers.interfaces.cli.inbox_view import wrapped
+from butlers.interfaces.cli.shell import current_shell
 
 if TYPE_CHECKING:
     from butlers.host.home import Home
@@ -32,9 +33,12 @@ async def prove_presence(
     """
     from butlers.host.home_tokens import check_operator_token
 
-    if token := os.environ.get(OPERATOR_TOKEN, "").strip():
+    shell = current_shell()
+    if token := shell.environment.get(OPERATOR_TOKEN, "").strip():
         await check_operator_token(home, butler, tenant, token)
-    elif not is_confirmed(what, about):
+        return
+    is_present = await shell.daemon.confirm(what, about) if shell.daemon else None
+    if not (is_confirmed(what, about) if is_present is None else is_present):
         raise Conflict("the number was not typed, so nothing was changed")
 
 

@@ -62,7 +62,7 @@ def review(
     """Decide what waits for you, one by one, at the keyboard.
 
     Your decisions are carried out when you finish or quit; until then you can go back. Without a
-    terminal it lists what waits, as `butlers memory inbox` does.
+    terminal it lists what waits, as `butlers inbox` does.
     """
     from butlers.memory.operations.inbox import list_inbox
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from butlers.errors import PresenceRequired, Unavailable
-from butlers.interfaces.cli.options import HomeOption, JsonOption, find_home
+from butlers.interfaces.cli.options import HomeOption, JsonOption, find_home, run
 from butlers.interfaces.cli.output import (
     show_fields,
     show_json,
@@ -21,6 +21,7 @@ from butlers.interfaces.cli.output import (
 )
 from butlers.interfaces.cli.pause import pauses_now, show_pauses
 from butlers.interfaces.cli.presence import is_confirmed
+from butlers.interfaces.cli.shell import current_shell
 
 if TYPE_CHECKING:
     from butlers.host.home import Home
@@ -214,8 +215,10 @@ def _not_stopped(up: list[tuple["Home", int]], seconds: float) -> list[tuple["Ho
 
 
 def _is_present() -> bool:
+    what, about = "decide in the dashboard", ["a link that signs in to the dashboard"]
+    daemon = current_shell().daemon
     with suppress(PresenceRequired):
-        return is_confirmed("decide in the dashboard", ["a link that signs in to the dashboard"])
+        return run(daemon.confirm(what, about)) if daemon else is_confirmed(what, about)
     return False
 
 

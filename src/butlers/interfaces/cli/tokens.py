@@ -15,7 +15,7 @@ from butlers.interfaces.cli.options import (
     home_of,
     run,
 )
-from butlers.interfaces.cli.output import show_json, when
+from butlers.interfaces.cli.output import show_json, show_table, when
 from butlers.interfaces.cli.presence import prove_presence
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from butlers.auth.tokens import TokenRecord
 
+_TITLES = ("id", "butler", "tenant", "rights", "made", "expires", "used", "note", "agent")
 app = typer.Typer(help="Make, list and revoke access tokens.", no_args_is_help=True)
 
 
@@ -86,16 +87,19 @@ def list_tokens(home: HomeOption = None, as_json: JsonOption = False) -> None:
         return
     if not tokens:
         typer.echo("no tokens yet; make one with: butlers token new --butler NAME --tenant T")
-    for token in tokens:
-        typer.echo("\t".join(_columns(token.record, token.used_at)).rstrip())
+        return
+    rows = [_columns(token.record, token.used_at) for token in tokens]
+    show_table(_TITLES, rows, wraps=("rights", "note"))
 
 
 def _columns(record: "TokenRecord", used: "datetime | None") -> list[str]:
     rights = f"{record.rights}{' (low trust)' if record.low_trust else ''}{_within(record)}"
-    ends = f"expires {when(record.expires_at)}" if record.expires_at else "never expires"
-    last = f"used {when(used)}" if used else "no recorded use"
-    made = [record.id, record.butler, record.tenant, record.created_at]
-    return [*made, rights, ends, last, record.note, record.agent]
+    times = [_day(record.created_at), _day(record.expires_at), _day(used)]
+    return [record.id, record.butler, record.tenant, rights, *times, record.note, record.agent]
+
+
+def _day(instant: "datetime | str | None") -> str:
+    return when(instant)[:10] or "never"
 
 
 def _within(record: "TokenRecord") -> str:
@@ -116,7 +120,7 @@ def revoke(
     located = find_home(home).checked()
     tokens = home_tokens(located)
     for known in [usage.record for usage in run(tokens.list_all()) if usage.record.id == token_id]:
-        about = ["\t".join(_columns(known, None))]
+        about = ["  ".join(_columns(known, None))]
         run(prove_presence(located, known.butler, known.tenant, "revoke a token", about))
     record = run(tokens.revoke_anywhere(token_id))
     typer.echo(f"token {record.id} for butler {record.butler}, tenant {record.tenant} is revoked")

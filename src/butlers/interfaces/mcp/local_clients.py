@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,12 @@ _LONGEST_LINE = 64 * 1024 * 1024
 _GREETING_SECONDS = 5.0
 _OWNER_ONLY = 0o177
 _CHUNK = 65_536
+
+Commands = Callable[
+    [Mapping[str, Any], asyncio.StreamReader, asyncio.StreamWriter, Mapping[str, Butler]],
+    Awaitable[None],
+]
+"""Runs a command for a client, given its request."""
 
 
 async def serve_stdio(home: Home, name: str, *, low_trust: bool, light: bool) -> None:
@@ -126,8 +132,10 @@ def _shut(sender: socket.socket) -> None:
 
 
 @asynccontextmanager
-async def unix_socket_served(home: Home, butlers: Mapping[str, Butler]) -> AsyncIterator[None]:
-    """Serve every `butlers mcp` of the home over its Unix socket, for the block.
+async def unix_socket_served(
+    home: Home, butlers: Mapping[str, Butler], commands: Commands | None = None
+) -> AsyncIterator[None]:
+    """Serve every `butlers mcp` and command of the home over its Unix socket, for the block.
 
     No token is needed: only the owner of the home can open the socket.
     """
@@ -136,7 +144,7 @@ async def unix_socket_served(home: Home, butlers: Mapping[str, Butler]) -> Async
         log.warning("the home's path is too long for a socket: `butlers mcp` serves by itself")
         yield
         return
-    clients = _SocketClients(butlers)
+    clients = _SocketClients(butlers, commands)
     path.unlink(missing_ok=True)  # left by a process that was killed
     server = await asyncio.start_unix_server(clients.serve, sock=_bound(path), limit=_LONGEST_LINE)
     try:
@@ -160,8 +168,8 @@ def _bound(path: Path) -> socket.socket:
 class _SocketClients:
     """The clients connected to the Unix socket."""
 
-    def __init__(self, butlers: Mapping[str, Butler]) -> None:
-        self._butlers = butlers
+    def __init__(self, butlers: Mapping[str, Butler], commands: Commands | None) -> None:
+        self._butlers, self._commands = butlers, commands
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -180,6 +188,9 @@ class _SocketClients:
         async with asyncio.timeout(_GREETING_SECONDS):
             line = (await reader.readline()).decode("utf-8", "replace")
         greeting = parse_object(line) or {}
+        if "command" in greeting and self._commands is not None:
+            await self._commands(greeting, reader, writer, self._butlers)
+            return
         butler = self._butlers.get(str(greeting.get("butler")))
         responses = _ResponseWriter(writer)
         if butler is None:

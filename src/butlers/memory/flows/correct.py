@@ -1,4 +1,4 @@
-"""Correct a fact: a new one supersedes it, and the old one stays readable."""
+"""Correct a memory: a new one supersedes it, and the old one stays readable."""
 
 from dataclasses import asdict, fields, replace
 from datetime import datetime
@@ -8,15 +8,29 @@ from uuid import UUID
 from butlers.db.postgres import Row, Transaction
 from butlers.errors import Conflict, NotFound
 from butlers.kernel.text import says_the_same
+from butlers.memory.flows.authority import STORES, refuse_more_trusted
 from butlers.memory.flows.doubts import find_in_doubt
 from butlers.memory.flows.fact_windows import existing_fact, inherit_sources
+from butlers.memory.flows.forget import forget_in
+from butlers.memory.flows.links import link_in
 from butlers.memory.flows.memory_checks import checked
 from butlers.memory.flows.proposals import propose_fact
 from butlers.memory.flows.provenance import link_repeated, provenance_of
-from butlers.memory.flows.remember import insert_fact
+from butlers.memory.flows.remember import insert_fact, store_in
 from butlers.memory.flows.results import StoredFact
 from butlers.memory.handle import Embedding, Memory, UnitOfWork
-from butlers.memory.model import Lineage, MemoryRef, MemoryType, NewFact, Permanence, Provenance
+from butlers.memory.model import (
+    Lineage,
+    Link,
+    MemoryRef,
+    MemoryType,
+    NewEpisode,
+    NewFact,
+    NewRule,
+    Permanence,
+    Provenance,
+    Relation,
+)
 from butlers.memory.policy import inputs, trust
 from butlers.memory.policy.inputs import masked_between
 from butlers.memory.policy.validity import (
@@ -62,6 +76,27 @@ async def correct_fact(
             doubts = await find_in_doubt(work, [MemoryRef(MemoryType.FACT, before)])
             stored = replace(stored, in_doubt=doubts)
     return replace(stored, masked=masked_between(given, new))
+
+
+async def correct_memory(
+    memory: Memory, ref: MemoryRef, content: str, lineage: Lineage
+) -> StoredFact:
+    """Store what a rule or episode should have said, linked to the wrong one, which is forgotten.
+
+    Refuses one that is not current or more trusted than the caller. Records what storing, linking
+    and forgetting record.
+    """
+    new = await checked(memory, given := await _restated(memory, ref, content, lineage))
+    [embedding] = await memory.embed([new.searchable_text], lineage)
+    async with memory.begin(lineage) as work:
+        await refuse_more_trusted(work, ref, "correct")
+        forgotten = await forget_in(work.tx, ref, work.now)
+        if forgotten is None:
+            raise Conflict(f"{ref.type} {ref.id} is not current; correct the current one")
+        await work.record(forgotten)
+        stored = await store_in(work, new, embedding)
+        await link_in(work, Link(MemoryRef(ref.type, stored.id), Relation.SUPERSEDES, ref))
+    return StoredFact(stored.id, ref.id, masked=masked_between(given, new))
 
 
 async def undo_correction(memory: Memory, fact_id: str | UUID, lineage: Lineage) -> StoredFact:
@@ -151,6 +186,24 @@ def _as_new(before: Row) -> NewFact:
     fact = NewFact(**{name: before[name] for name in columns})
     permanence, metadata = Permanence(fact.permanence), without_status(fact.metadata)
     return replace(fact, permanence=permanence, tags=tuple(fact.tags), metadata=metadata)
+
+
+async def _restated(
+    memory: Memory, ref: MemoryRef, content: str, lineage: Lineage
+) -> NewRule | NewEpisode:
+    """Return a rule or episode with another text, and with what a correction keeps of it."""
+    async with memory.transaction(lineage) as tx:
+        rows = await STORES[ref.type].find(tx, ids=[ref.id], now=memory.now())
+    if not rows:
+        raise NotFound(f"fact_id: {ref.type} {ref.id} does not exist; search for it")
+    [before] = rows
+    metadata = without_status(before["metadata"])
+    if ref.type is MemoryType.RULE:
+        tags = tuple(before["tags"])
+        return NewRule(content, before["scope"], tags, memory.butler, metadata=metadata)
+    kept = ("session_id", "importance", "author", "said_at", "piece")
+    about = {name: before[name] for name in kept}
+    return NewEpisode(content, before["butler"], metadata=metadata, **about)
 
 
 async def _superseded_by(tx: Transaction, fact_id: UUID, now: datetime) -> Row:

@@ -31,6 +31,7 @@ from butlers.memory.records import INPUT
 from butlers.memory.store import proposals
 
 DECLINED = "it was proposed before and declined"
+_EDITED = "a file of the project's memory was edited so"
 
 _FACT, _RULE = TypeAdapter[Any](NewFact), TypeAdapter[Any](NewRule)
 _EMPTY: tuple[Any, ...] = (None, (), [], {})
@@ -125,6 +126,16 @@ async def propose_stated(
     once = f"stated:{_digest(new.scope, new.content)}"
     proposal = _new_proposal(work.memory.butler, new, [episode_id], once, None)
     return await propose_in(work, proposal, reason)
+
+
+async def propose_edit(
+    memory: Memory, new: NewFact | NewRule, target_id: UUID | None, lineage: Lineage
+) -> bool:
+    """Propose what a file says of a memory that may not be changed; once."""
+    once = f"edited:{_digest(new.scope, str(target_id), new.content)}"
+    async with memory.begin(lineage) as work:
+        proposal = _new_proposal(memory.butler, new, (), once, target_id)
+        return await propose_in(work, proposal, _EDITED)
 
 
 async def propose_confirmation(work: UnitOfWork, ref: MemoryRef) -> PendingProposal:

@@ -56,7 +56,7 @@ async def refuse_if_changed(job: VectorJob, tx: Transaction) -> None:
     if state is not job.version.state:
         raise Conflict(
             f"{job.version.name} was {job.version.state} when this began and is {state} now: "
-            "another process activated or cancelled it; check `butlers memory reembed` first"
+            "another process activated or cancelled it; check `butlers models reembed` first"
         )
 
 

@@ -70,9 +70,10 @@ class StoreBatch(Input):
 
 
 @writes(
+    command="store batch",
     output=BatchStored,
     keeps_scopes=True,
-    example="store-batch memories.jsonl",
+    example="store batch memories.jsonl",
     routes=(Route("POST", "/memories/batch"),),
     left_out={
         "mcp": "agents store what they learn as they learn it; its schema would cost them 1,500 "

@@ -42,7 +42,9 @@ class InDoubt(ReviewedMemory):
 
 
 @OPERATIONS.add(
-    output=list[InDoubt], command="doubts", routes=(Route("GET", "/doubts", wraps="items"),)
+    output=list[InDoubt],
+    command="conflicts doubts",
+    routes=(Route("GET", "/doubts", wraps="items"),),
 )
 async def list_doubts(ctx: OperationContext, params: Limited) -> list[dict[str, Any]]:
     """List memories in doubt: they depend on something forgotten, superseded or expired.
@@ -54,9 +56,10 @@ async def list_doubts(ctx: OperationContext, params: Limited) -> list[dict[str, 
 
 
 @writes(
+    command="conflicts keep",
     output=single("kept", "Whether the memory was in doubt and is no longer."),
     positional=("memory_type",),
-    example="keep 1f0c9a77",
+    example="conflicts keep 1f0c9a77",
     routes=(Route("POST", "/doubts/{memory_id}/keep"),),
 )
 async def keep(ctx: OperationContext, params: input_fields.Reference) -> bool:
@@ -119,7 +122,7 @@ class KnownPredicate(PredicateValues):
 
 
 @OPERATIONS.add(
-    output=ItemPage[OpenConflict], command="conflicts", routes=(Route("GET", "/conflicts"),)
+    output=ItemPage[OpenConflict], command="conflicts list", routes=(Route("GET", "/conflicts"),)
 )
 async def list_conflicts(ctx: OperationContext, params: PageInput) -> Page:
     """List open conflicts: facts that contradict each other or say the same, newest first.
@@ -143,8 +146,8 @@ class Settle(Input):
 
 @writes(
     output=Settled,
-    command="settle",
-    example="settle 3f2b8a4e-0000-4000-8000-000000000001 newer",
+    command="conflicts settle",
+    example="conflicts settle 3f2b8a4e-0000-4000-8000-000000000001 newer",
     routes=(Route("POST", "/conflicts/{conflict_id}/settle"),),
 )
 async def settle_conflict(ctx: OperationContext, params: Settle) -> dict[str, Any]:
@@ -170,8 +173,8 @@ class TellPredicate(Input):
 
 @maintains(
     output=PredicateValues,
-    command="predicate",
-    example="predicate mascot one",
+    command="conflicts predicate",
+    example="conflicts predicate mascot one",
     routes=(Route("POST", "/predicates"),),
 )
 async def tell_predicate(ctx: OperationContext, params: TellPredicate) -> dict[str, Any]:
@@ -185,7 +188,7 @@ async def tell_predicate(ctx: OperationContext, params: TellPredicate) -> dict[s
 
 @OPERATIONS.add(
     output=list[KnownPredicate],
-    command="predicates",
+    command="conflicts predicates",
     routes=(Route("GET", "/predicates", wraps="predicates"),),
 )
 async def list_predicates(ctx: OperationContext, params: Input) -> list[dict[str, Any]]:

@@ -49,10 +49,11 @@ class ClaimEpisodes(Input):
 
 
 @writes(
+    command="consolidation claim",
     output=report(answer.EpisodeClaim),
     opt_in="consolidate",
     prompt="consolidate",
-    example="claim-episodes --limit 5",
+    example="consolidation claim --limit 5",
     routes=(Route("POST", "/consolidation/claim"),),
 )
 async def claim_episodes(ctx: OperationContext, params: ClaimEpisodes) -> answer.EpisodeClaim:
@@ -75,9 +76,10 @@ class SubmitConsolidation(Input):
 
 
 @writes(
+    command="consolidation submit",
     output=report(ConsolidationReport),
     opt_in="consolidate",
-    example="submit-consolidation 3f2b8a4e-0000-4000-8000-000000000001 '{\"nothing_in\": [1]}'",
+    example="consolidation submit 3f2b8a4e-0000-4000-8000-000000000001 '{\"nothing_in\": [1]}'",
     routes=(Route("POST", "/consolidation/submit"),),
 )
 async def submit_consolidation(
@@ -92,7 +94,7 @@ async def submit_consolidation(
 
 @OPERATIONS.add(
     output=list[Proposed],
-    command="proposals",
+    command="proposals list",
     routes=(Route("GET", "/proposals", wraps="proposals"),),
 )
 async def list_proposals(ctx: OperationContext, params: Limited) -> list[dict[str, Any]]:
@@ -113,8 +115,8 @@ class Decide(Input):
 
 @maintains(
     output=Accepted,
-    command="accept",
-    example="accept 3f2b8a4e-0000-4000-8000-000000000001",
+    command="proposals accept",
+    example="proposals accept 3f2b8a4e-0000-4000-8000-000000000001",
     routes=(Route("POST", "/proposals/{proposal_id}/accept"),),
 )
 async def accept_proposal(ctx: OperationContext, params: Decide) -> dict[str, Any]:
@@ -128,8 +130,8 @@ async def accept_proposal(ctx: OperationContext, params: Decide) -> dict[str, An
 
 @maintains(
     output=single("declined", "Whether the proposal waited and is declined."),
-    command="decline",
-    example="decline 3f2b8a4e-0000-4000-8000-000000000001",
+    command="proposals decline",
+    example="proposals decline 3f2b8a4e-0000-4000-8000-000000000001",
     routes=(Route("POST", "/proposals/{proposal_id}/decline"),),
 )
 async def decline_proposal(ctx: OperationContext, params: Decide) -> bool:

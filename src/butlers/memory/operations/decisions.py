@@ -42,8 +42,8 @@ class ListDecisions(Limited):
 
 @OPERATIONS.add(
     output=list[PresentDecision],
-    command="decisions",
-    example="decisions --project api",
+    command="decisions list",
+    example="decisions list --project api",
     routes=(Route("GET", "/decisions", wraps="items"),),
 )
 async def list_decisions(ctx: OperationContext, params: ListDecisions) -> list[dict[str, Any]]:
@@ -69,8 +69,8 @@ class DecisionInput(Input):
 
 @writes(
     output=single("reinstated", "Whether the decision was past and holds again."),
-    command="restore-decision",
-    example="restore-decision 1f0c9a77",
+    command="decisions restore",
+    example="decisions restore 1f0c9a77",
     routes=(Route("POST", "/decisions/{memory_id}/restore"),),
 )
 async def restore_decision(ctx: OperationContext, params: DecisionInput) -> bool:
@@ -91,8 +91,8 @@ class RetireDecision(DecisionInput):
 
 @writes(
     output=single("retired", "Whether the decision held and is past now."),
-    command="retire-decision",
-    example="retire-decision 1f0c9a77",
+    command="decisions retire",
+    example="decisions retire 1f0c9a77",
     routes=(Route("POST", "/decisions/{memory_id}/retire"),),
 )
 async def retire_decision(ctx: OperationContext, params: RetireDecision) -> bool:

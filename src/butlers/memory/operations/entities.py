@@ -56,8 +56,8 @@ class OneEntity(Input):
     tool="entity_get",
     toolset=Toolset.STANDARD,
     tool_tenant="optional",
-    command="entity get",
-    example="entity get 5b7d10aa",
+    command="entity show",
+    example="entity show 5b7d10aa",
     routes=(Route("GET", "/entities/{entity_id}/names"),),
 )
 async def get_entity(ctx: OperationContext, params: OneEntity) -> dict[str, Any] | None:

@@ -26,12 +26,13 @@ class ConfirmInput(input_fields.Reference):
 
 
 @writes(
+    command="memory confirm",
     output=single("confirmed", "Whether the memory was confirmed."),
     keeps_scopes=True,
     toolset=Toolset.STANDARD,
     tool_needs=("memory_type",),
     positional=("memory_type",),
-    example="confirm 1f0c9a77",
+    example="memory confirm 1f0c9a77",
     routes=routes_of("fact", "rule", action="/confirm"),
 )
 async def confirm(ctx: OperationContext, params: ConfirmInput) -> bool:
@@ -58,9 +59,9 @@ class MarkRule(input_fields.DetailInput):
     output=MarkedRule,
     keeps_scopes=True,
     toolset=Toolset.STANDARD,
-    command="helpful",
+    command="memory helpful",
     positional=("context",),
-    example="helpful 1f0c9a77",
+    example="memory helpful 1f0c9a77",
     routes=(Route("POST", "/rules/{rule_id}/helpful"),),
 )
 async def mark_helpful(ctx: OperationContext, params: MarkRule) -> dict[str, Any]:
@@ -83,9 +84,9 @@ class MarkHarmful(MarkRule):
     output=MarkedRule,
     keeps_scopes=True,
     toolset=Toolset.STANDARD,
-    command="harmful",
+    command="memory harmful",
     positional=("reason", "context"),
-    example='harmful 1f0c9a77 --reason "a guest felt spied upon"',
+    example='memory harmful 1f0c9a77 --reason "a guest felt spied upon"',
     routes=(Route("POST", "/rules/{rule_id}/harmful"),),
 )
 async def mark_harmful(ctx: OperationContext, params: MarkHarmful) -> dict[str, Any]:
@@ -107,6 +108,7 @@ class Forget(input_fields.Reference):
 
 
 @writes(
+    command="forget",
     output=Forgetting,
     keeps_scopes=True,
     toolset=Toolset.CORE,
@@ -134,10 +136,11 @@ async def forget(ctx: OperationContext, params: Forget) -> forgetting.Forgotten:
 
 
 @writes(
+    command="memory restore",
     output=single("restored", "Whether this call restored the memory."),
     keeps_scopes=True,
     positional=("memory_type",),
-    example="restore 1f0c9a77",
+    example="memory restore 1f0c9a77",
     routes=routes_of("fact", "rule", "episode", action="/restore"),
 )
 async def restore(ctx: OperationContext, params: input_fields.Reference) -> bool:
@@ -167,8 +170,8 @@ class CreateLink(Input):
 @writes(
     output=single("linked", "Whether this call linked the two memories."),
     keeps_scopes=True,
-    command="link",
-    example="link 1f0c9a77 supports 80e1b2c4",
+    command="memory link",
+    example="memory link 1f0c9a77 supports 80e1b2c4",
     routes=(Route("POST", "/links", 201),),
 )
 async def create_link(ctx: OperationContext, params: CreateLink) -> bool:
@@ -193,9 +196,9 @@ class GetLinks(input_fields.Reference):
 @OPERATIONS.add(
     output=list[LinkedMemories],
     keeps_scopes=True,
-    command="links",
+    command="memory links",
     positional=("direction",),
-    example="links 1f0c9a77 --direction incoming",
+    example="memory links 1f0c9a77 --direction incoming",
     routes=(Route("GET", "/memories/{memory_id}/links"),),
 )
 async def get_links(ctx: OperationContext, params: GetLinks) -> list[dict[str, Any]]:

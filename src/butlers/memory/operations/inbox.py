@@ -91,5 +91,5 @@ def _decision(decision: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     arguments = {operation.arguments[0]: str(row["id"]), **given}
     if "memory_type" in operation.fields:
         arguments["memory_type"] = row["memory_type"]
-    command = " ".join(("butlers memory", operation.command, str(row["id"]), *given.values()))
+    command = " ".join(("butlers", operation.command, str(row["id"]), *given.values()))
     return {**decision, "arguments": arguments, "command": command}

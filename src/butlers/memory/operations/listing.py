@@ -66,8 +66,8 @@ class ListFacts(Paged, input_fields.Dated):
 @OPERATIONS.add(
     output=page_results.ItemPage[page_results.ListedFact],
     keeps_scopes=True,
-    command="list facts",
-    example="list facts --subject Ann --state active",
+    command="memory list facts",
+    example="memory list facts --subject Ann --state active",
     routes=(Route("GET", "/facts"),),
 )
 async def list_facts(ctx: OperationContext, params: ListFacts) -> Page:
@@ -97,8 +97,8 @@ class ListRules(Paged):
 @OPERATIONS.add(
     output=page_results.ItemPage[page_results.ListedRule],
     keeps_scopes=True,
-    command="list rules",
-    example="list rules --maturity proven",
+    command="memory list rules",
+    example="memory list rules --maturity proven",
     routes=(Route("GET", "/rules"),),
 )
 async def list_rules(ctx: OperationContext, params: ListRules) -> Page:
@@ -126,8 +126,8 @@ class ListEpisodes(Paged):
 @OPERATIONS.add(
     output=page_results.ItemPage[page_results.ListedEpisode],
     keeps_scopes=True,
-    command="list episodes",
-    example="list episodes --status pending",
+    command="memory list episodes",
+    example="memory list episodes --status pending",
     routes=(Route("GET", "/episodes"),),
 )
 async def list_episodes(ctx: OperationContext, params: ListEpisodes) -> Page:
@@ -153,8 +153,8 @@ class ListEntities(Paged):
 @OPERATIONS.add(
     output=page_results.ItemPage[page_results.ListedEntity],
     tool="entity_list",
-    command="list entities",
-    example="list entities --name ann",
+    command="entity list",
+    example="entity list --name ann",
     routes=(Route("GET", "/entities"),),
 )
 async def list_entities(ctx: OperationContext, params: ListEntities) -> Page:
@@ -178,8 +178,9 @@ class ActivityInput(Input):
 
 
 @OPERATIONS.add(
+    command="audit activity",
     output=page_results.Activity,
-    example="activity -n 5",
+    example="audit activity -n 5",
     routes=(Route("GET", "/activity"),),
 )
 async def activity(ctx: OperationContext, params: ActivityInput) -> Page:
@@ -202,10 +203,11 @@ class StatsInput(Input):
 
 
 @OPERATIONS.add(
+    command="audit stats",
     output=MemoryStats,
     toolset=Toolset.STANDARD,
     positional=("scope",),
-    example="stats --scope general",
+    example="audit stats --scope general",
     routes=(Route("GET", "/stats"),),
 )
 async def stats(ctx: OperationContext, params: StatsInput) -> dict[str, Any]:
@@ -233,6 +235,7 @@ class OverviewInput(Input):
 
 
 @OPERATIONS.add(
+    command="audit overview",
     output=page_results.MemoryOverview,
     left_out={"http": "overview and glance return it with the butler's health and jobs"},
 )
@@ -253,8 +256,9 @@ class TimelineInput(Input):
 
 
 @OPERATIONS.add(
+    command="audit timeline",
     output=report(states.TimelineCounts),
-    example="timeline --days 7 --json",
+    example="audit timeline --days 7 --json",
     routes=(Route("GET", "/timeline"),),
 )
 async def timeline(ctx: OperationContext, params: TimelineInput) -> states.TimelineCounts:

@@ -42,11 +42,12 @@ class SearchInput(input_fields.DetailInput, input_fields.Dated):
 
 
 @OPERATIONS.add(
+    command="memory search",
     output=list[RememberedMemory],
     keeps_scopes=True,
     toolset=Toolset.STANDARD,
     defaults={"mode": "retrieval.default_mode", "min_confidence": _THRESHOLD},
-    example='search "what is Ann allergic to?" --type fact',
+    example='memory search "what is Ann allergic to?" --type fact',
     routes=(Route("GET", "/search", wraps="items"),),
 )
 async def search(ctx: OperationContext, params: SearchInput) -> list[dict[str, Any]]:
@@ -90,6 +91,7 @@ class RecallInput(input_fields.DetailInput, input_fields.Dated):
 
 
 @OPERATIONS.add(
+    command="recall",
     output=list[RecalledMemory],
     keeps_scopes=True,
     toolset=Toolset.CORE,
@@ -129,16 +131,17 @@ class Get(input_fields.Reference):
 
 
 @OPERATIONS.add(
+    command="memory show",
     output=RememberedMemory,
     keeps_scopes=True,
     toolset=Toolset.STANDARD,
     tool_needs=("memory_type",),
     positional=("memory_type",),
-    example="get 1f0c9a77",
+    example="memory show 1f0c9a77",
     routes=(Route("GET", "/memories/{memory_id}"),),
 )
 async def get(ctx: OperationContext, params: Get) -> dict[str, Any] | None:
-    """Read one memory by its id, in any state, e.g. what a superseded fact used to say.
+    """Read one memory by its id, in any state, for example what a superseded fact used to say.
 
     It counts as used. Returns the whole memory, or null if there is none. Of a quarantined memory
     only a person gets the text; others get {id, state, why}.
@@ -162,9 +165,10 @@ class LookUp(input_fields.DetailInput):
 
 
 @OPERATIONS.add(
+    command="memory look-up",
     output=RememberedMemory,
     keeps_scopes=True,
-    example="look-up Ann allergy",
+    example="memory look-up Ann allergy",
     routes=(Route("GET", "/facts/key"),),
 )
 async def look_up(ctx: OperationContext, params: LookUp) -> dict[str, Any] | None:
@@ -200,13 +204,14 @@ _BUDGET = {"token_budget": "retrieval.context_token_budget"}
 
 
 @OPERATIONS.add(
+    command="context build",
     output=ContextBlock,
     keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_without=("opening",),
     tool_text="text",
     defaults=_BUDGET,
-    example='context "plan Ann\'s birthday dinner" --budget 500',
+    example='context build "plan Ann\'s birthday dinner" --budget 500',
     routes=(Route("POST", "/context"),),
 )
 async def context(ctx: OperationContext, params: ContextInput) -> Context:
@@ -220,11 +225,12 @@ async def context(ctx: OperationContext, params: ContextInput) -> Context:
 
 
 @OPERATIONS.add(
+    command="context preview",
     output=ContextPreview,
     keeps_scopes=True,
     tool_without=("opening",),
     defaults=_BUDGET,
-    example='preview-context "plan Ann\'s birthday dinner" --json',
+    example='context preview "plan Ann\'s birthday dinner" --json',
     routes=(Route("POST", "/context/preview"),),
 )
 async def preview_context(ctx: OperationContext, params: ContextInput) -> dict[str, Any]:
@@ -245,9 +251,10 @@ class History(Input):
 
 
 @OPERATIONS.add(
+    command="audit history",
     output=list[Happened],
     keeps_scopes=True,
-    example="history 1f0c9a77",
+    example="audit history 1f0c9a77",
     routes=(Route("GET", "/history/{memory_id}"),),
 )
 async def history(ctx: OperationContext, params: History) -> list[dict[str, Any]]:
@@ -265,10 +272,11 @@ class Explain(input_fields.Reference, input_fields.Dated):
 
 
 @OPERATIONS.add(
+    command="why",
     output=MemoryDetail,
     keeps_scopes=True,
     positional=("memory_type",),
-    example="explain 1f0c9a77",
+    example="why 1f0c9a77",
     routes=routes_of("fact", "rule", "episode", method="GET"),
 )
 async def explain(ctx: OperationContext, params: Explain) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from pydantic import AwareDatetime
 from butlers.memory.flows import correct as correction
 from butlers.memory.flows import remember
 from butlers.memory.flows.results import StoredEpisode, StoredFact, StoredRule
-from butlers.memory.model import EventSubject, NewEpisode, NewFact, NewRule, Permanence
+from butlers.memory.model import EventSubject, MemoryType, NewEpisode, NewFact, NewRule, Permanence
 from butlers.memory.operations import input_fields
 from butlers.memory.operations.operation_context import OperationContext, writes
 from butlers.memory.operations.results import EpisodeStored, FactStored, StoreResult
@@ -39,12 +39,13 @@ class StoreEpisode(ProvenanceInput):
 
 
 @writes(
+    command="store episode",
     output=EpisodeStored,
     keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_needs=("butler",),
     tool_without=("place", "author", "said_at"),
-    example='store-episode "Ann called; the dinner moves to Friday."',
+    example='store episode "Ann called; the dinner moves to Friday."',
     routes=(Route("POST", "/episodes", 201),),
 )
 async def store_episode(ctx: OperationContext, params: StoreEpisode) -> StoredEpisode:
@@ -92,11 +93,12 @@ class StoreFactInput(ProvenanceInput):
 
 
 @writes(
+    command="store fact",
     output=FactStored,
     keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_without=("session_id", "place", "author"),
-    example='store-fact Ann allergy "peanuts; carries an EpiPen" --permanence permanent',
+    example='store fact Ann allergy "peanuts; carries an EpiPen" --permanence permanent',
     routes=(Route("POST", "/facts", 201),),
 )
 async def store_fact(ctx: OperationContext, params: StoreFactInput) -> StoredFact:
@@ -129,11 +131,12 @@ class StoreRuleInput(input_fields.Attached):
 
 
 @writes(
+    command="store rule",
     output=StoreResult,
     keeps_scopes=True,
     toolset=Toolset.CORE,
     tool_without=("depends_on",),
-    example='store-rule "Ask before booking anything that costs money"',
+    example='store rule "Ask before booking anything that costs money"',
     routes=(Route("POST", "/rules", 201),),
 )
 async def store_rule(ctx: OperationContext, params: StoreRuleInput) -> StoredRule:
@@ -176,6 +179,7 @@ class CorrectFact(Input):
 
 
 @writes(
+    command="correct",
     output=FactStored,
     keeps_scopes=True,
     example='correct 1f0c9a77 "cashews"',
@@ -184,9 +188,12 @@ class CorrectFact(Input):
 async def correct(ctx: OperationContext, params: CorrectFact) -> StoredFact:
     """Correct a fact: store what it should have said, under the same key.
 
-    The old fact stays as history; undo_correction restores what it said.
-    Returns {id, superseded_id}.
+    The old fact stays as history; undo_correction restores what it said. A rule or an episode is
+    stored anew and linked to the old one, which is forgotten. Returns {id, superseded_id}.
     """
+    ref = await ctx.find(params.fact_id)
+    if ref is not None and ref.type is not MemoryType.FACT:
+        return await correction.correct_memory(ctx.memory, ref, params.content, ctx.lineage)
     fact_id = await ctx.known_id("fact_id", params.fact_id, EventSubject.FACT)
     given = params.model_dump(include={"importance", "permanence"})
     return await correction.correct_fact(ctx.memory, fact_id, params.content, ctx.lineage, **given)
@@ -199,9 +206,10 @@ class UndoCorrection(Input):
 
 
 @writes(
+    command="memory undo-correction",
     output=FactStored,
     keeps_scopes=True,
-    example="undo-correction 1f0c9a77",
+    example="memory undo-correction 1f0c9a77",
     routes=(Route("POST", "/facts/{fact_id}/undo", 201),),
 )
 async def undo_correction(ctx: OperationContext, params: UndoCorrection) -> StoredFact:

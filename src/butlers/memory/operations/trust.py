@@ -29,7 +29,7 @@ class QuarantinedMemory(ReviewedMemory):
 
 @OPERATIONS.add(
     output=list[QuarantinedMemory],
-    command="quarantine",
+    command="quarantine list",
     left_out=_BY_A_PERSON,
     routes=(Route("GET", "/quarantine", wraps="held"),),
 )
@@ -45,9 +45,9 @@ async def list_quarantine(ctx: OperationContext, params: Limited) -> list[dict[s
 
 @maintains(
     output=single("accepted", "Whether the memory was released from quarantine."),
-    command="release",
+    command="quarantine release",
     left_out=_BY_A_PERSON,
-    example="release 1f0c9a77",
+    example="quarantine release 1f0c9a77",
     routes=(Route("POST", "/quarantine/{memory_id}/accept"),),
 )
 async def accept_quarantined(ctx: OperationContext, params: input_fields.Reference) -> bool:
@@ -63,9 +63,9 @@ async def accept_quarantined(ctx: OperationContext, params: input_fields.Referen
 
 @maintains(
     output=single("rejected", "Whether the quarantined memory was forgotten."),
-    command="reject",
+    command="quarantine reject",
     left_out=_BY_A_PERSON,
-    example="reject 1f0c9a77",
+    example="quarantine reject 1f0c9a77",
     routes=(Route("POST", "/quarantine/{memory_id}/reject"),),
 )
 async def reject_quarantined(ctx: OperationContext, params: input_fields.Reference) -> bool:

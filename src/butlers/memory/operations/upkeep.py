@@ -25,7 +25,7 @@ MAX_ENTRIES = 1_000_000_000
 @maintains(
     output=results.report(ConsolidationReport),
     toolset=Toolset.STANDARD,
-    command="consolidate",
+    command="consolidation run",
     routes=(Route("POST", "/consolidation"),),
 )
 async def run_consolidation(ctx: OperationContext, params: Input) -> ConsolidationReport:
@@ -49,9 +49,9 @@ class RunEpisodeCleanup(Input):
     effect=OperationEffect.FINAL,
     is_maintenance=True,
     toolset=Toolset.STANDARD,
-    command="cleanup",
+    command="consolidation cleanup",
     defaults={"max_entries": "episodes.max_entries"},
-    example="cleanup --max-entries 5000",
+    example="consolidation cleanup --max-entries 5000",
     routes=(Route("POST", "/episodes/cleanup"),),
 )
 async def run_episode_cleanup(
@@ -78,7 +78,11 @@ class ListDeadLetters(Limited):
     """The maximum number of items."""
 
 
-@OPERATIONS.add(output=list[results.DeadLetter], routes=(Route("GET", "/dead-letters"),))
+@OPERATIONS.add(
+    command="consolidation dead-letters",
+    output=list[results.DeadLetter],
+    routes=(Route("GET", "/dead-letters"),),
+)
 async def dead_letters(ctx: OperationContext, params: ListDeadLetters) -> list[dict[str, Any]]:
     """List dead letters: episodes that could not be consolidated, oldest first.
 
@@ -96,6 +100,7 @@ class Requeue(Input):
 
 
 @maintains(
+    command="consolidation requeue",
     output=results.single("requeued", "The number of episodes to try again.", int),
     positional=("episode_ids",),
     routes=(Route("POST", "/dead-letters/requeue"),),
@@ -108,7 +113,9 @@ async def requeue(ctx: OperationContext, params: Requeue) -> int:
     return await letters.requeue(ctx.memory, params.episode_ids, ctx.lineage)
 
 
-@OPERATIONS.add(output=list[results.Binned], command="bin", routes=(Route("GET", "/bin"),))
+@OPERATIONS.add(
+    output=list[results.Binned], command="consolidation bin", routes=(Route("GET", "/bin"),)
+)
 async def removed_episodes(ctx: OperationContext, params: Limited) -> list[dict[str, Any]]:
     """List the episodes in the bin, latest first. You can restore them.
 
@@ -119,7 +126,7 @@ async def removed_episodes(ctx: OperationContext, params: Limited) -> list[dict[
 
 
 @OPERATIONS.add(
-    output=list[results.EmbeddingModel], command="models", routes=(Route("GET", "/models"),)
+    output=list[results.EmbeddingModel], command="models list", routes=(Route("GET", "/models"),)
 )
 async def embedding_models(ctx: OperationContext, params: Input) -> list[dict[str, Any]]:
     """List the embedding models in use, and how many memories have a vector of each.
@@ -148,9 +155,10 @@ _SLOW = "it takes minutes and names a directory; only the person who runs the ho
 
 
 @maintains(
+    command="models reembed",
     output=list[results.EmbeddingModel],
     callers=Audience.OWNER,
-    example="reembed --bundled",
+    example="models reembed --bundled",
     left_out={"mcp": _SLOW, "http": _SLOW},
 )
 async def reembed(ctx: OperationContext, params: Reembed) -> list[dict[str, Any]]:
@@ -229,7 +237,7 @@ class VerifyEvents(Input):
 
 @OPERATIONS.add(
     output=EventsVerified,
-    command="verify",
+    command="audit verify",
     routes=(Route("GET", "/events/verify"),),
     left_out={"mcp": "only the person who runs the home verifies the event chain"},
 )
