@@ -83,20 +83,13 @@ async def correct_memory(
 ) -> StoredFact:
     """Store what a rule or episode should have said, linked to the wrong one, which is forgotten.
 
-    Refuses one that is not current or more trusted than the caller. Records what storing, linking
-    and forgetting record.
+    Refuses one that is not current, or more trusted than the caller. Records what each step does.
     """
     new = await checked(memory, given := await _restated(memory, ref, content, lineage))
     [embedding] = await memory.embed([new.searchable_text], lineage)
     async with memory.begin(lineage) as work:
-        await refuse_more_trusted(work, ref, "correct")
-        forgotten = await forget_in(work.tx, ref, work.now)
-        if forgotten is None:
-            raise Conflict(f"{ref.type} {ref.id} is not current; correct the current one")
-        await work.record(forgotten)
-        stored = await store_in(work, new, embedding)
-        await link_in(work, Link(MemoryRef(ref.type, stored.id), Relation.SUPERSEDES, ref))
-    return StoredFact(stored.id, ref.id, masked=masked_between(given, new))
+        id = await _replace(work, ref, new, embedding)
+    return StoredFact(id, ref.id, masked=masked_between(given, new))
 
 
 async def undo_correction(memory: Memory, fact_id: str | UUID, lineage: Lineage) -> StoredFact:
@@ -186,6 +179,19 @@ def _as_new(before: Row) -> NewFact:
     fact = NewFact(**{name: before[name] for name in columns})
     permanence, metadata = Permanence(fact.permanence), without_status(fact.metadata)
     return replace(fact, permanence=permanence, tags=tuple(fact.tags), metadata=metadata)
+
+
+async def _replace(
+    work: UnitOfWork, ref: MemoryRef, new: NewRule | NewEpisode, embedding: Embedding
+) -> UUID:
+    await refuse_more_trusted(work, ref, "correct")
+    forgotten = await forget_in(work.tx, ref, work.now)
+    if forgotten is None:
+        raise Conflict(f"{ref.type} {ref.id} is not current; correct the current one")
+    await work.record(forgotten)
+    stored = await store_in(work, new, embedding)
+    await link_in(work, Link(MemoryRef(ref.type, stored.id), Relation.SUPERSEDES, ref))
+    return stored.id
 
 
 async def _restated(
