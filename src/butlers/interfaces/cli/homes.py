@@ -172,8 +172,8 @@ def _welcome(
         "Make a token that may write for 90 days, for any other client of the address above:",
         f"  {shell_command(home, 'token', 'new', '--butler', name, '--expires', '90d')}",
         "Then tell it something, and ask:",
-        f"  {shell_command(home, 'remember', 'The office moved to Graz')}",
-        f"  {shell_command(home, 'recall', 'where is the office?')}",
+        f"  {shell_command(home, 'remember', 'The office moved to Graz', *butler)}",
+        f"  {shell_command(home, 'recall', 'where is the office?', *butler)}",
     ]
     typer.echo("\n".join(lines))
 

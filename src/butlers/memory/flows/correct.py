@@ -203,7 +203,8 @@ async def _restated(
     if not rows:
         raise NotFound(f"fact_id: {ref.type} {ref.id} does not exist; search for it")
     [before] = rows
-    metadata = without_status(before["metadata"])
+    given = before["metadata"].items()
+    metadata = {name: value for name, value in given if name not in inputs.RESERVED}
     if ref.type is MemoryType.RULE:
         tags = tuple(before["tags"])
         return NewRule(content, before["scope"], tags, memory.butler, metadata=metadata)
