@@ -194,10 +194,10 @@ async def _replace(
     return stored.id
 
 
+# A rule or episode with another text, and with what a correction keeps of it.
 async def _restated(
     memory: Memory, ref: MemoryRef, content: str, lineage: Lineage
 ) -> NewRule | NewEpisode:
-    """Return a rule or episode with another text, and with what a correction keeps of it."""
     async with memory.transaction(lineage) as tx:
         rows = await STORES[ref.type].find(tx, ids=[ref.id], now=memory.now())
     if not rows:
