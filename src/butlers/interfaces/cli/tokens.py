@@ -37,7 +37,7 @@ def new(
     ] = "",
     note: Annotated[str, typer.Option(help="A note for your own list.")] = "",
     rights: Annotated[
-        Literal["read", "write", "operate"],
+        Literal["hook", "read", "write", "operate"],
         typer.Option(help="read, write (and read), or operate (maintenance too)."),
     ] = "write",
     expires: Annotated[
