@@ -16,7 +16,7 @@ from butlers.forward import LONGEST_PATH, SOCKET_NAME
 from butlers.hook import parse_arguments
 
 _RUN_BY_DAEMON = (
-    "remember recall ask today review inbox why correct forget undo pause resume status list "
+    "remember recall today review inbox why correct forget undo pause resume status list "
     "token sessions worth cost check doctor open logs backup verify export import memory store "
     "context entity conflicts proposals quarantine decisions project notes jobs consolidation "
     "models audit"
