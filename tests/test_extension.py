@@ -9,8 +9,8 @@ COMMANDS = ("distribute", "undistribute", "places", "isolate", "rebalance")
 WITHOUT = """
 import sys
 sys.modules["butlers_cluster"] = None
-from butlers.interfaces.cli import main
-main()
+from butlers.interfaces.cli import run_command
+sys.exit(run_command(sys.argv[1:]))
 """
 
 

@@ -16,7 +16,7 @@ from butlers.forward import LONGEST_PATH, SOCKET_NAME
 from butlers.hook import parse_arguments
 
 _RUN_BY_DAEMON = (
-    "remember recall ask today review inbox why correct forget undo pause resume status list "
+    "remember recall today review inbox why correct forget undo pause resume status list "
     "token sessions worth cost check doctor open logs backup verify export import memory store "
     "context entity conflicts proposals quarantine decisions project notes jobs consolidation "
     "models audit"
@@ -32,14 +32,8 @@ _INTERRUPTED = 130
 
 def run_in_daemon(arguments: list[str]) -> int | None:
     """Run a command in the daemon and return its exit code; None if it must be run here."""
-    words = [word for word in _without_home(arguments) if not word.startswith("-")]
-    if not words or words[0] not in _RUN_BY_DAEMON.split() or tuple(words[:2]) in _RUN_HERE:
-        return None
-    is_at_keys = words[0] == "review" and sys.stdin.isatty() and sys.stdout.isatty()
-    if is_at_keys or not _RUN_HERE_WITH.isdisjoint(arguments):
-        return None
-    connection = _connect(os.path.abspath(parse_arguments(arguments)[1]))
-    if connection is None:
+    home = os.path.abspath(parse_arguments(arguments)[1])
+    if not _is_for_daemon(arguments) or (connection := _connect(home)) is None:
         return None
     with connection, connection.makefile("rwb") as stream:
         try:
@@ -49,6 +43,14 @@ def run_in_daemon(arguments: list[str]) -> int | None:
         except BrokenPipeError:  # the reader of the output has gone
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             return 1
+
+
+def _is_for_daemon(arguments: list[str]) -> bool:
+    words = [word for word in _without_home(arguments) if not word.startswith("-")]
+    if not words or words[0] not in _RUN_BY_DAEMON.split() or tuple(words[:2]) in _RUN_HERE:
+        return False
+    is_at_keys = words[0] == "review" and sys.stdin.isatty() and sys.stdout.isatty()
+    return not is_at_keys and _RUN_HERE_WITH.isdisjoint(arguments)
 
 
 def _without_home(arguments: list[str]) -> list[str]:

@@ -42,15 +42,13 @@ def offering(toolset: Toolset) -> dict[str, Any]:
 
 TOOLS = offering(Toolset.ALL)
 ROUTES = operation_routes().routes
-_GROUPS = {"memory": "memory", "notebook": "notes"}
+_GROUPS = {"memory": [], "notebook": ["notes"]}
 ROOT = typer.main.get_command(app)
 
 
 def command_of(module: str, operation: Operation) -> Any:
     """The click command that stands for an operation."""
-    words = operation.command.split()
-    # Projects have a group of their own.
-    path = words if words[0] == "project" else [_GROUPS[module], *words]
+    path = [*_GROUPS[module], *operation.command.split()]
     command, context = ROOT, ROOT.make_context("butlers", [], resilient_parsing=True)
     for name in path:
         command = command.get_command(context, name)
@@ -87,8 +85,8 @@ def test_every_door_has_the_same_fields(module: str, operation: Operation) -> No
         assert served - ENVELOPE["mcp"] == fields - set(operation.tool_without)
     names = {one.name for one in command_of(module, operation).params} - {"help"}
     typed = {name.removeprefix("f_") for name in names if name.startswith("f_")}
-    if "given" in typed:
-        typed = typed - {"given"} | {"memory_id", "memory_type"}
+    if "ids" in typed:
+        typed = typed - {"ids"} | {operation.arguments[0]} | fields & {"memory_type"}
     assert {name for name in names if not name.startswith("f_")} <= ENVELOPE["cli"]
     assert typed == fields - SAID_OTHERWISE["cli"].keys()
     if "python" not in operation.left_out:

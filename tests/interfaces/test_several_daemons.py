@@ -104,7 +104,7 @@ def test_a_token_of_one_home_opens_all_and_is_refused_by_all_once_it_is_revoked(
     assert codes == [200, 200, 200]
     assert not served.homes[1].tokens_file.exists()  # nor did it need a first one of its own
     listed = butlers("token", "list", "--home", served.homes[0].root).stdout
-    assert re.search(rf"{number}\t{served.name}\t.*used 20.*everywhere", listed)
+    assert re.search(rf"{number} +{served.name} .*never +20.*everywhere", listed)
     revoke = ("token", "revoke", number, "--home", served.homes[0].root)
     assert butlers(*revoke, env=operating(served.homes[0], served.name)).returncode == 0
     time.sleep(2)

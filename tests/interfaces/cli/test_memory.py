@@ -182,7 +182,7 @@ def test_refusals_take_one_line(life: Life) -> None:
 
 def test_on_a_terminal_there_are_tables_with_short_ids(life: Life) -> None:
     told = on_terminal("memory", "search", "what is Ann allergic to?", "--home", life.home.root)
-    assert "\x1b[1msimilarity\x1b[0m" in told
+    assert "\x1b[1mrelevance  similarity" in told
     assert life.cashews[:8] in told
     assert life.cashews[:9] not in told
     assert "[red]cashews[/red]" in told

@@ -84,7 +84,7 @@ def test_a_token_may_be_for_one_agent(home: Home) -> None:
     record = store.verify(told.stdout.splitlines()[-1], "general")
     assert record is not None
     assert (record.tenant, record.agent) == ("acme", "ann")
-    assert butlers("token", "list", "--home", home.root).stdout.rstrip().endswith("\tann")
+    assert butlers("token", "list", "--home", home.root).stdout.rstrip().endswith("  ann")
 
 
 def test_a_deep_search_asks_the_butlers_runtime() -> None:

@@ -20,6 +20,8 @@ from butlers.interfaces.cli import (
     homes,
     jobs,
     logs,
+    memory,
+    notes,
     pause,
     portability,
     project_files,
@@ -30,7 +32,7 @@ from butlers.interfaces.cli import (
 )
 from butlers.interfaces.cli.options import HomeOption, example
 from butlers.interfaces.cli.shell import current_shell
-from butlers.interfaces.cli.tree import Group, Root
+from butlers.interfaces.cli.tree import BUILDERS, Group, Root
 
 if TYPE_CHECKING:
     from butlers.interfaces.http_server import Pages
@@ -44,6 +46,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # its import would double the time --help takes
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+BUILDERS.update(memory=memory.build, notes=notes.build)
 app.command("up", epilog=example("butlers up --port 9000"))(homes.up)
 app.command("status", epilog=example("butlers status --json"))(status.status)
 app.command("stop", epilog=example("butlers stop"))(status.stop)
@@ -57,7 +60,7 @@ app.command("remember", epilog=example('butlers remember "The office moved to Gr
 )
 app.command("today", epilog=example("butlers today"))(everyday.today)
 app.command("review", epilog=example("butlers review"))(review.review)
-app.command("ask", epilog=example('butlers ask general "What is due today?"'))(sessions.ask)
+app.command("ask", epilog=example('butlers ask "What is due today?"'))(sessions.ask)
 app.command("connect", epilog=example("butlers connect claude-code --print"))(connect.connect)
 app.command("disconnect", epilog=example("butlers disconnect claude-code"))(connect.disconnect)
 app.command("agents", epilog=example("butlers agents"))(agents.agents)
@@ -132,13 +135,10 @@ def _command() -> Any:
 
 
 def run_command(arguments: list[str], pages: "Pages | None" = None) -> int:
-    """Run a command and return its exit code; print an error as a line per fault.
-
-    `pages` builds the web pages that `butlers up` serves.
-    """
+    """Run a command and return its exit code; `pages` builds what `butlers up` serves."""
     width = min(current_shell().width, _WIDEST_HELP) - 2
     try:
-        _command()(arguments, prog_name="butlers", obj=pages, terminal_width=width)
+        _command()(arguments, prog_name="butlers", obj=(pages, run_command), terminal_width=width)
     except SystemExit as end:
         return int(end.code or 0)
     except ButlersError as error:

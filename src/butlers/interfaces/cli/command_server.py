@@ -6,7 +6,7 @@ import io
 import json
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -51,8 +51,8 @@ class _Sender(io.RawIOBase):
 class CommandServer:
     """Runs the commands of clients on this machine, each in a thread over the daemon's butlers."""
 
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, home: Home, run_command: Callable[[list[str]], int]) -> None:
+        self._home, self._run_command = home, run_command
 
     async def serve(
         self,
@@ -66,7 +66,7 @@ class CommandServer:
             if not isinstance(getattr(sys, name), _Routed):
                 setattr(sys, name, _Routed(name))
         loop = asyncio.get_running_loop()
-        client = _Client(reader, writer, loop)
+        client = _Client(reader, writer, self._run_command)
         client.send({"welcome": True})
         shell = Shell(
             dict(request["environment"]),
@@ -85,9 +85,10 @@ class _Client:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        loop: asyncio.AbstractEventLoop,
+        run_command: Callable[[list[str]], int],
     ) -> None:
-        self._reader, self._writer, self._loop = reader, writer, loop
+        self._reader, self._writer, self._run_command = reader, writer, run_command
+        self._loop = asyncio.get_running_loop()
         self._ended = asyncio.Event()
 
     def send(self, message: Mapping[str, Any]) -> None:
@@ -113,11 +114,9 @@ class _Client:
         await self._writer.drain()
 
     def _run(self, words: list[str]) -> None:
-        from butlers.interfaces.cli import run_command
-
         end: dict[str, Any] = {"stderr": _FAILED, "exit": 1}
         try:
-            end = {"exit": run_command(words)}
+            end = {"exit": self._run_command(words)}
         except NotServed:
             end = {"exit": None}
         finally:

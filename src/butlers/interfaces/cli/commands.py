@@ -85,13 +85,12 @@ def _command(
         for given in each:
             try:
                 answer = ask(operation, target, given)
+                show_json(answer) if as_json else view(answer, given)
             except ButlersError as error:
                 if len(each) == 1:
                     raise
                 failed = True
                 typer.echo(f"butlers: {error}", err=True)
-                continue
-            show_json(answer) if as_json else view(answer, given)
         if failed:
             raise typer.Exit(1)
 
@@ -108,11 +107,10 @@ def _command(
 
 
 def _fields(operation: "Operation") -> list[inspect.Parameter]:
-    arguments, options = [], []
-    fields, needed = dict(operation.fields), operation.arguments
-    has_kind = "memory_id" in fields and "memory_type" in fields
-    if has_kind or _takes_several(operation):
-        fields = {name: fields[name] for name in fields if name not in ("memory_type", needed[0])}
+    arguments, options, fields = [], [], dict(operation.fields)
+    if (has_kind := "memory_type" in fields) or _takes_several(operation):
+        for name in {"memory_type", operation.arguments[0]} & fields.keys():
+            del fields[name]
         arguments.append(_parameter(f"f_{_IDS}", _ids(operation, has_kind)))
     for name, field in fields.items():
         if name in ("agent", "detail"):  # agent is an option of its own, detail follows from --json

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _MOST, _PAGES = 100, 20
 _STORED = {"episodes": "Happened", "facts": "Learned", "rules": "New rules"}
 _GONE = ("retracted", "forgotten", "expired")
+_NO_SUBJECT = "found no subject in the sentence; use `butlers store fact SUBJECT PREDICATE CONTENT`"
 _MANY = {"entity": "entities", "memory": "memories"}
 
 
@@ -54,25 +55,22 @@ def remember(
         VIEWS[name](answer, given)
 
 
+# The operation that stores a sentence, and its arguments.
 def _stored_as(text: str, kind: str | None) -> tuple[str, dict[str, Any]]:
-    """Return the operation that stores a sentence, and its arguments."""
-    from butlers.memory.model import NewRule
+    from butlers.memory.model import NewFact, NewRule
     from butlers.memory.policy.statement_keys import statement_key
     from butlers.sessions.spoken import candidates, statements
 
     stated = next(iter(candidates(statements([text]), "global", "", {})), None)
     if kind == "rule" or (kind is None and isinstance(stated, NewRule)):
         return "store_rule", {"content": text}
-    about = statement_key(text) if stated is None or isinstance(stated, NewRule) else stated
+    about = stated if isinstance(stated, NewFact) else statement_key(text)
     is_plain = about is not stated and statement_key(text).is_plain
     if kind == "episode" or (kind is None and is_plain):
         return "store_episode", {"content": text}
     if is_plain:
-        raise InvalidInput(
-            "found no subject in the sentence; use `butlers store fact SUBJECT PREDICATE CONTENT`"
-        )
-    key = {"subject": about.subject, "predicate": about.predicate}
-    return "store_fact", {**key, "content": text}
+        raise InvalidInput(_NO_SUBJECT)
+    return "store_fact", {"subject": about.subject, "predicate": about.predicate, "content": text}
 
 
 def today(
@@ -83,9 +81,10 @@ def today(
 ) -> None:
     """Say what happened, was learned and changed since midnight, and what waits for you."""
     day = with_butler(butler, home, lambda opened: _day(opened, tenant))
-    if as_json:
-        show_json(day)
-        return
+    (show_json if as_json else _show_day)(day)
+
+
+def _show_day(day: dict[str, Any]) -> None:
     for name, title in _STORED.items():
         if day[name]:
             show_line(f"{title} today ({len(day[name])}):")

@@ -26,6 +26,8 @@ from butlers.interfaces.cli.output import show_json, show_line
 from butlers.interfaces.cli.status import NOT_UP
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from butlers.host.home import Home
     from butlers.host.status import Running
     from butlers.interfaces.http_server import Pages
@@ -69,7 +71,7 @@ def up(
     with beside_others(located) if several else alone(located) as here:
         level = "warning" if sys.stderr.isatty() else ""  # a terminal gets our lines instead
         configure(house.server.log_level, log_file=here.log_file, shown=level)
-        asyncio.run(_serve(here, house, context.obj))
+        asyncio.run(_serve(here, house, *context.obj))
 
 
 def new(
@@ -113,7 +115,12 @@ def mcp(
     run(serve_stdio(ensure_home(home), name, low_trust=low_trust, light=light), "warning")
 
 
-async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") -> None:
+async def _serve(
+    home: "Home",
+    house: "HouseSettings",
+    pages: "Pages | None",
+    run_command: "Callable[[list[str]], int]",
+) -> None:
     from butlers.auth.sign_in import SignInLinks
     from butlers.interfaces import daemon
     from butlers.interfaces.cli.command_server import CommandServer
@@ -127,7 +134,7 @@ async def _serve(home: "Home", house: "HouseSettings", pages: "Pages | None") ->
         for name in house.failed:
             typer.echo(f"butlers: {name} failed to start; see `butlers status`", err=True)
 
-    await daemon.run(home, house, welcome, pages, CommandServer(home).serve)
+    await daemon.run(home, house, welcome, pages, CommandServer(home, run_command).serve)
 
 
 async def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] | None:
@@ -170,8 +177,8 @@ def _welcome(
         "Make a token that may write for 90 days, for any other client of the address above:",
         f"  {shell_command(home, 'token', 'new', '--butler', name, '--expires', '90d')}",
         "Then tell it something, and ask:",
-        f"  {shell_command(home, 'remember', 'The office moved to Graz')}",
-        f"  {shell_command(home, 'recall', 'where is the office?')}",
+        f"  {shell_command(home, 'remember', 'The office moved to Graz', *butler)}",
+        f"  {shell_command(home, 'recall', 'where is the office?', *butler)}",
     ]
     typer.echo("\n".join(lines))
 

@@ -88,25 +88,26 @@ def _wrapped(row: Sequence[str], widths: Sequence[int]) -> Iterator[Sequence[str
     return zip_longest(*columns, fillvalue="")
 
 
+# Narrows columns until the table fits: first those that may wrap, words whole if possible.
 def _narrowed(
     cells: Sequence[Sequence[str]], widths: Sequence[int], wraps: Collection[str]
 ) -> list[int]:
-    """Narrow columns until the table fits: first those that may wrap, words whole if possible."""
-    narrowed, titles = list(widths), cells[0]
+    narrowed, words = (
+        list(widths),
+        [max(map(_longest_word, column)) for column in zip(*cells, strict=True)],
+    )
+    columns = zip(cells[0], words, widths, strict=True)
+    roomy = [max(_ROOMY, word) if title in wraps else width for title, word, width in columns]
     excess = sum(widths) + 2 * (len(widths) - 1) - current_shell().width
-    words = [
-        max(len(word) for cell in column for word in cell.split() or [""])
-        for column in zip(*cells, strict=True)
-    ]
-    roomy = [
-        max(_ROOMY, word) if title in wraps else width
-        for title, word, width in zip(titles, words, widths, strict=True)
-    ]
     for floors in (roomy, words, [_NARROWEST] * len(words)):
         while excess > 0 and (spare := max(map(sub, narrowed, floors))) > 0:
             widest = [*map(sub, narrowed, floors)].index(spare)
             narrowed[widest], excess = narrowed[widest] - 1, excess - 1
     return narrowed
+
+
+def _longest_word(cell: str) -> int:
+    return max(map(len, cell.split()), default=0)
 
 
 def show_fields(*fields: tuple[str, str]) -> None:
@@ -128,18 +129,20 @@ def progress_bar(
     is_shown, shown = enabled and sys.stderr.isatty(), {"description": label}
 
     def update(**values: Any) -> None:
-        if not is_shown:
-            return
         shown.update(values)
-        of = f" of {shown['total']:,}" if shown.get("total") else ""
-        count = f"{shown.get('completed', 0):,}{of} {unit}"
-        typer.echo(f"\r\033[K{shown['description']} {count}".rstrip(), err=True, nl=False)
+        if is_shown:
+            typer.echo(f"\r\033[K{_progress_text(shown)} {unit}", err=True, nl=False)
 
     try:
         yield update
     finally:
         if is_shown and len(shown) > 1:
             typer.echo("\r\033[K" if transient else "", err=True, nl=not transient)
+
+
+def _progress_text(shown: Mapping[str, Any]) -> str:
+    of = f" of {shown['total']:,}" if shown.get("total") else ""
+    return f"{shown['description']} {shown.get('completed', 0):,}{of}"
 
 
 def printable(text: str) -> str:

@@ -33,12 +33,10 @@ async def prove_presence(
     """
     from butlers.host.home_tokens import check_operator_token
 
-    shell = current_shell()
+    shell, daemon = current_shell(), current_shell().daemon
     if token := shell.environment.get(OPERATOR_TOKEN, "").strip():
         await check_operator_token(home, butler, tenant, token)
-        return
-    is_present = await shell.daemon.confirm(what, about) if shell.daemon else None
-    if not (is_confirmed(what, about) if is_present is None else is_present):
+    elif not (await daemon.confirm(what, about) if daemon else is_confirmed(what, about)):
         raise Conflict("the number was not typed, so nothing was changed")
 
 

@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +12,6 @@ from butlers.interfaces.cli.options import (
     HomeOption,
     JsonOption,
     LimitOption,
-    NameArgument,
     TenantOption,
     acting_as,
     example,
@@ -33,6 +31,7 @@ from butlers.interfaces.cli.output import (
     to_the_second,
     when,
 )
+from butlers.interfaces.cli.shell import current_shell
 from butlers.kernel.text import replace_surrogates
 
 if TYPE_CHECKING:
@@ -51,11 +50,11 @@ _TITLES = ("id", "started", "kind", "asked by", "agent", "project", "outcome", "
 
 
 def ask(
-    name: NameArgument,
-    prompt: Annotated[str, typer.Argument(help="What to ask; - reads standard input.")],
+    name: Annotated[str, typer.Argument(metavar="BUTLER", help="Which butler; may be left out.")],
+    prompt: Annotated[str | None, typer.Argument(help="What to ask; - reads stdin.")] = None,
     home: HomeOption = None,
 ) -> None:
-    """Ask a butler. It answers from what it remembers, and remembers the session.
+    """Ask a butler a question. It answers from what it remembers, and remembers the session.
 
     Instructions come from CLAUDE.md in the butler's directory; [runtime] in butler.toml names the
     language model. While `butlers up` runs, the session runs there and can use the butler's tools.
@@ -65,9 +64,12 @@ def ask(
     from butlers.host.home import butler_settings
     from butlers.host.status import served
 
+    if prompt is None:
+        name, prompt = "general", name
     located = home_of(name, home)
     settings = butler_settings(located, name)
-    question = typer.get_text_stream("stdin").read() if prompt == "-" else prompt
+    shell = current_shell()
+    question = shell.stdin().read().decode("utf-8", "replace") if prompt == "-" else prompt
     if not question.strip():
         raise InvalidInput("prompt: found nothing; say what to ask")
     daemon = served(located)
@@ -245,7 +247,7 @@ async def _ask_here(home: "Home", settings: "ButlerSettings", prompt: str) -> di
 def _project() -> str:
     """The name of the working directory; empty if it no longer exists."""
     with suppress(OSError):
-        return replace_surrogates(Path.cwd().name)[:200]
+        return replace_surrogates(current_shell().path("").name)[:200]
     return ""
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NOT_UP = 3
 _DOWN = "the daemon of {} is not running; start it with `butlers up`"
 _EXIT_CODES = {"ok": 0, "down": NOT_UP}
-_LOOK_AGAIN_SECONDS = 0.05
+_LOOK_AGAIN_SECONDS = 0.1
 _SECOND_SIGNAL_SECONDS = 0.3
 _LAST_SECONDS = 10.0
 _COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "problem": typer.colors.RED}

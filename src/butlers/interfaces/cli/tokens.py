@@ -1,10 +1,9 @@
 """`butlers token`: make, list and revoke access tokens."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from butlers.auth.rights import Right
 from butlers.interfaces.cli.options import (
     ButlerOption,
     HomeOption,
@@ -38,8 +37,9 @@ def new(
     ] = "",
     note: Annotated[str, typer.Option(help="A note for your own list.")] = "",
     rights: Annotated[
-        Right, typer.Option(help="read, write (and read), or operate (maintenance too).")
-    ] = Right.WRITE,
+        Literal["hook", "read", "write", "operate"],
+        typer.Option(help="read, write (and read), or operate (maintenance too)."),
+    ] = "write",
     expires: Annotated[
         str, typer.Option(help="When it expires: 12h, 90d, 8w or a date such as 2030-12-31.")
     ] = "",
@@ -56,6 +56,7 @@ def new(
 
     Only a person can, once the home has a token: at a terminal, or with an operator token.
     """
+    from butlers.auth.rights import Right
     from butlers.auth.token_grant import TokenGrant, expiry
     from butlers.auth.tokens import new_token
     from butlers.clock import utc_now
@@ -63,7 +64,7 @@ def new(
 
     located, now = home_of(butler, home), utc_now()
     ends = expiry(expires, now)
-    grant = TokenGrant(tenant, note, agent, rights, ends, low_trust, tuple(scope or ()))
+    grant = TokenGrant(tenant, note, agent, Right(rights), ends, low_trust, tuple(scope or ()))
     record, token = new_token(butler, grant, now)
     whose = f"tenant {tenant}" + (f", agent {agent}" if agent else "")
     limits = f"may {rights}" + (f" until {when(ends)}" if ends else "") + _within(record)

@@ -1,5 +1,6 @@
 """The tree of commands: sections of the help, and groups made from operations on first use."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -9,6 +10,8 @@ from typer.core import TyperGroup
 from butlers.kernel.word_tables import load_tables
 
 TREE = load_tables(__file__)
+BUILDERS: dict[str, Callable[[], typer.Typer]] = {}
+"""Make the commands of a module from its operations; all but the notes are the memory's."""
 _WHOLE = 1_000
 _LONGEST_NAME = 3
 """Words of the longest name of an earlier version."""
@@ -64,11 +67,9 @@ class Root(Group):
 @cache
 def from_operations(name: str) -> Any:
     """Return a command or group that is made from operations; None if there is none."""
-    from butlers.interfaces.cli import memory, notes
-
     if name not in TREE["operations"]:
         return None
-    return _built(notes.build if name == "notes" else memory.build).commands[name]
+    return _built(BUILDERS.get(name, BUILDERS["memory"])).commands[name]
 
 
 @cache

@@ -186,8 +186,8 @@ class _SocketClients:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_GREETING_SECONDS):
-            line = (await reader.readline()).decode("utf-8", "replace")
-        greeting = parse_object(line) or {}
+            line = await reader.readline()
+        greeting = parse_object(line.decode("utf-8", "replace")) or {}
         if "command" in greeting and self._commands is not None:
             await self._commands(greeting, reader, writer, self._butlers)
             return
@@ -197,10 +197,10 @@ class _SocketClients:
             await responses.write(json.dumps({"error": "this home has no such butler"}) + "\n")
             return
         await responses.write(json.dumps({"welcome": True}) + "\n")
+        how = {name: bool(greeting.get(name)) for name in ("low_trust", "switched_off")}
         project = Project.of(greeting.get("project"))
-        local = {name: bool(greeting.get(name)) for name in ("low_trust", "switched_off")}
         server = (LightMCP if greeting.get("light") else ButlerMCP).of(butler)
-        await server.run_lines(_client_lines(reader), responses, project=project, **local)
+        await server.run_lines(_client_lines(reader), responses, project=project, **how)
 
     async def close(self) -> None:
         """Disconnect every client."""

@@ -83,20 +83,13 @@ async def correct_memory(
 ) -> StoredFact:
     """Store what a rule or episode should have said, linked to the wrong one, which is forgotten.
 
-    Refuses one that is not current or more trusted than the caller. Records what storing, linking
-    and forgetting record.
+    Refuses one that is not current, or more trusted than the caller. Records what each step does.
     """
     new = await checked(memory, given := await _restated(memory, ref, content, lineage))
     [embedding] = await memory.embed([new.searchable_text], lineage)
     async with memory.begin(lineage) as work:
-        await refuse_more_trusted(work, ref, "correct")
-        forgotten = await forget_in(work.tx, ref, work.now)
-        if forgotten is None:
-            raise Conflict(f"{ref.type} {ref.id} is not current; correct the current one")
-        await work.record(forgotten)
-        stored = await store_in(work, new, embedding)
-        await link_in(work, Link(MemoryRef(ref.type, stored.id), Relation.SUPERSEDES, ref))
-    return StoredFact(stored.id, ref.id, masked=masked_between(given, new))
+        id = await _replace(work, ref, new, embedding)
+    return StoredFact(id, ref.id, masked=masked_between(given, new))
 
 
 async def undo_correction(memory: Memory, fact_id: str | UUID, lineage: Lineage) -> StoredFact:
@@ -188,16 +181,30 @@ def _as_new(before: Row) -> NewFact:
     return replace(fact, permanence=permanence, tags=tuple(fact.tags), metadata=metadata)
 
 
+async def _replace(
+    work: UnitOfWork, ref: MemoryRef, new: NewRule | NewEpisode, embedding: Embedding
+) -> UUID:
+    await refuse_more_trusted(work, ref, "correct")
+    forgotten = await forget_in(work.tx, ref, work.now)
+    if forgotten is None:
+        raise Conflict(f"{ref.type} {ref.id} is not current; correct the current one")
+    await work.record(forgotten)
+    stored = await store_in(work, new, embedding)
+    await link_in(work, Link(MemoryRef(ref.type, stored.id), Relation.SUPERSEDES, ref))
+    return stored.id
+
+
+# A rule or episode with another text, and with what a correction keeps of it.
 async def _restated(
     memory: Memory, ref: MemoryRef, content: str, lineage: Lineage
 ) -> NewRule | NewEpisode:
-    """Return a rule or episode with another text, and with what a correction keeps of it."""
     async with memory.transaction(lineage) as tx:
         rows = await STORES[ref.type].find(tx, ids=[ref.id], now=memory.now())
     if not rows:
         raise NotFound(f"fact_id: {ref.type} {ref.id} does not exist; search for it")
     [before] = rows
-    metadata = without_status(before["metadata"])
+    given = before["metadata"].items()
+    metadata = {name: value for name, value in given if name not in inputs.RESERVED}
     if ref.type is MemoryType.RULE:
         tags = tuple(before["tags"])
         return NewRule(content, before["scope"], tags, memory.butler, metadata=metadata)

@@ -108,7 +108,6 @@ class Forget(input_fields.Reference):
 
 
 @writes(
-    command="forget",
     output=Forgetting,
     keeps_scopes=True,
     toolset=Toolset.CORE,

@@ -91,7 +91,6 @@ class RecallInput(input_fields.DetailInput, input_fields.Dated):
 
 
 @OPERATIONS.add(
-    command="recall",
     output=list[RecalledMemory],
     keeps_scopes=True,
     toolset=Toolset.CORE,
@@ -113,14 +112,9 @@ async def recall(ctx: OperationContext, params: RecallInput) -> list[Recalled]:
     least = ctx.memory.settings.facts.retrieval_confidence_threshold
     then = Then(params.as_of, params.known_at)
     query = CandidateQuery(params.topic, types, scope, least, then)
-    return await finding.recall(
-        ctx.memory,
-        query,
-        params.limit if "limit" in params.model_fields_set else None,
-        ctx.lineage,
-        counted=params.counted,
-        nearest=params.nearest,
-    )
+    limit = params.limit if "limit" in params.model_fields_set else None
+    how = {"counted": params.counted, "nearest": params.nearest}
+    return await finding.recall(ctx.memory, query, limit, ctx.lineage, **how)
 
 
 class Get(input_fields.Reference):

@@ -179,7 +179,6 @@ class CorrectFact(Input):
 
 
 @writes(
-    command="correct",
     output=FactStored,
     keeps_scopes=True,
     example='correct 1f0c9a77 "cashews"',

@@ -64,9 +64,8 @@ def repeated_by(
 
     A memory that somebody was told lately is recognised more readily: that is what is repeated.
     """
-<<<<<<< HEAD
-    least = _LEAST["told" if was_told else "untold"]
-    known = [one for one in dict.fromkeys((memory, *sentences(memory))) if _says_something(one)]
+    least: float = LEAST["told" if was_told else "untold"]
+    known = _statements(memory)
     return [
         place
         for place, similarity in near.items()
@@ -77,16 +76,16 @@ def repeated_by(
 def says_again(text: str, known: str, similarity: float, *, was_told: bool = False) -> bool:
     """Return whether a text says what a memory says, or one of its sentences."""
     return bool(repeated_by([text], known, {0: similarity}, was_told=was_told))
-=======
-    least: float = LEAST["told" if was_told else "untold"]
-    return resemblance(text, known, similarity) >= least
 
 
 def resemblance(text: str, known: str, similarity: float) -> float:
     """Return the likelihood that a text says what a memory says, or its likeliest sentence."""
-    each = filter(_says_something, dict.fromkeys((known, *sentences(known))))
-    return max((likelihood(text, one, similarity) for one in each), default=-math.inf)
->>>>>>> copies
+    each = (likelihood(text, one, similarity) for one in _statements(known))
+    return max(each, default=-math.inf)
+
+
+def _statements(memory: str) -> list[str]:
+    return [one for one in dict.fromkeys((memory, *sentences(memory))) if _says_something(one)]
 
 
 def likelihood(text: str, known: str, similarity: float) -> float:
