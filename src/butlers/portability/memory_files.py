@@ -95,20 +95,25 @@ def read_state(directory: Path) -> dict[str, Any]:
 
 def write_files(directory: Path, scope: str, lines: Sequence[Line], kept: Mapping[str, str]) -> int:
     """Write the lines, and `kept` texts in place of some; return how many files changed."""
-    told = {file: list(group) for file, group in groupby(lines, key=lambda line: line.file)}
-    texts = {file: _rendered(file, told.get(file, []), kept) for file in (*_TITLES, *told)}
-    del texts[SESSIONS]
-    known = {line.id: [line.file, fingerprint(line)] for line in lines}
-    state = {"scope": scope, "lines": dict(sorted(known.items()))}
-    texts[STATE] = json.dumps(state, indent=0) + "\n"
+    texts = _texts(scope, lines, kept)
     for old in directory.glob(f"{SESSIONS}*.md"):
-        if f"{SESSIONS}{old.name}" not in told:
+        if f"{SESSIONS}{old.name}" not in texts:
             old.unlink()
     changed = [name for name, text in texts.items() if _text(directory / name) != text]
     for name in changed:
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         replace_file(directory / name, texts[name], _SHARED)
     return len(changed)
+
+
+def _texts(scope: str, lines: Sequence[Line], kept: Mapping[str, str]) -> dict[str, str]:
+    """Return the text of every file, the state last: what was not written is found again."""
+    by_file = {file: list(group) for file, group in groupby(lines, key=lambda line: line.file)}
+    names = dict.fromkeys((DECISIONS, RULES, FACTS, *by_file))
+    texts = {name: _rendered(name, by_file.get(name, []), kept) for name in names}
+    known = {line.id: [line.file, fingerprint(line)] for line in lines}
+    state = {"scope": scope, "lines": dict(sorted(known.items()))}
+    return {**texts, STATE: json.dumps(state, indent=0) + "\n"}
 
 
 def fingerprint(line: Line) -> str:
