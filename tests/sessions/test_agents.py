@@ -194,3 +194,16 @@ def test_the_plugin_of_claude_code_is_what_connect_writes(user: Path) -> None:
     assert hooks == json.loads(machine.where.hooks.read_text())["hooks"]
     servers = json.loads((plugin / ".mcp.json").read_text())
     assert servers == json.loads(machine.where.servers.read_text())
+
+
+def test_the_notes_an_agent_takes_by_itself_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    notes, empty = (tmp_path / f".claude/projects/{name}/memory" for name in ("-work-api", "-new"))
+    for place in (notes, empty):
+        place.mkdir(parents=True)
+    (notes / "MEMORY.md").write_text("# Build\n\n- Always run make check first\n")
+    assert load_agent("claude-code").memories() == [notes]
+    assert load_agent("zed").memories() == []

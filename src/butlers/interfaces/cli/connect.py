@@ -47,6 +47,7 @@ _NO_PATHS = (
     "scope: the files of a project are shared and name no path of this machine, so agents find the "
     "home by BUTLERS_HOME, which is not {home} here; set it, or use --scope user"
 )
+_MOST_NOTES = 3
 _READER_HELP = "Who consolidates sessions: the agent itself, or its command line run by the butler."
 
 
@@ -214,7 +215,8 @@ def _hints(order: _Order, agent: "Agent") -> list[str]:
         (not is_read, words["offer"] + words["offer_runtime"] * ("runtime" in agent.table)),
         (order.reader is not None, words["restart"]),
     ]
-    known = [*agent.table["next"], *agent.table.get("limits", ()), *twice]
+    notes = [words["notes"].format(place=place) for place in agent.memories()[:_MOST_NOTES]]
+    known = [*notes, *agent.table["next"], *agent.table.get("limits", ()), *twice]
     return known + [line for is_true, line in lines if is_true]
 
 

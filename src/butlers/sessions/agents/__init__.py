@@ -1,6 +1,7 @@
 """The agents that a butler can be connected to: a table each, described in README.md beside it."""
 
 import difflib
+import glob
 import os
 import shutil
 import sys
@@ -41,6 +42,12 @@ class Agent:
         """The directory of its sessions, if it has one that is searched."""
         table = self.table.get("transcripts", {})
         return self._expanded(table["directory"]) if "pattern" in table else None
+
+    def memories(self) -> list[Path]:
+        """List the directories of notes that it takes by itself, the latest first."""
+        pattern = str(self._expanded(self.table["memories"])) if "memories" in self.table else ""
+        found = [Path(place) for place in glob.glob(pattern) if any(Path(place).glob("*.md"))]
+        return sorted(found, key=lambda place: place.stat().st_mtime, reverse=True)
 
     def file(self, part: str, project: Path | None) -> Path | None:
         """Return the settings file for a part of a connection: the first that exists, or is read.
