@@ -1,20 +1,23 @@
-"""The home directory: where butlers, their database, tokens and logs live."""
+"""The home directory: where butlers, their database, tokens and logs live.
+
+Settings are imported where they are read: most commands need only paths.
+"""
 
 import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from butlers.atomic_files import create_file
 from butlers.errors import Conflict, NotFound, Unavailable
 from butlers.forward import SOCKET_NAME
-from butlers.settings.files import load_butler
-from butlers.settings.first_files import butler_toml, home_toml
 from butlers.settings.names import validate_name
-from butlers.settings.sections import ButlerSettings
 from butlers.settings.version import VERSION_FILE, note_version
+
+if TYPE_CHECKING:
+    from butlers.settings.sections import ButlerSettings
 
 FIRST_BUTLER = "general"
 _PRIVATE_DIRECTORY = 0o700
@@ -131,13 +134,21 @@ class Home:
             )
         for directory in (self.root, self.butlers_directory, self.logs_directory):
             _make_directory(directory)
-        with contextlib.suppress(FileExistsError):
-            _create_file(self.settings_file, home_toml())
+        if not self.settings_file.exists():
+            self._write_settings()
         with contextlib.suppress(OSError):
             note_version(self.root)
 
+    def _write_settings(self) -> None:
+        from butlers.settings.first_files import home_toml
+
+        with contextlib.suppress(FileExistsError):
+            _create_file(self.settings_file, home_toml())
+
     def create_butler(self, name: str, description: str = "") -> Path:
         """Write the settings file of a new butler; Conflict if there is one already."""
+        from butlers.settings.first_files import butler_toml
+
         file = self.butler_file(name)
         self.create()
         _make_directory(file.parent)
@@ -158,8 +169,10 @@ class Home:
         return False
 
 
-def butler_settings(home: Home, name: str) -> ButlerSettings:
+def butler_settings(home: Home, name: str) -> "ButlerSettings":
     """Load the settings of a butler; NotFound if the home lacks it."""
+    from butlers.settings.files import load_butler
+
     return load_butler(home.checked(name).butler_file(name), home_file=home.settings_file)
 
 
