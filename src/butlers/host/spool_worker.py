@@ -225,8 +225,11 @@ class SpoolWorker:
     async def _write_sections(self, butler: str, caller: Caller) -> None:
         """Write what instruction files hold of the session's project anew."""
         sections = SectionFile(self._home.sections_file)
-        context = self._butlers[butler].module("memory").operation_context(caller)
-        write = partial(refresh, sections, butler, context)
+
+        async def write() -> None:
+            context = self._butlers[butler].module("memory").operation_context(caller)
+            await refresh(sections, butler, context)
+
         if caller.project is not None and sections.all():
             await forgiven("section of a project", write, otherwise=None, seconds=_NOTING_SECONDS)
 
