@@ -32,7 +32,7 @@ waited_for() {
   done
   echo "waited in vain for: $1"; exit 1
 }
-trap 'kill $! 2>/dev/null; wait' EXIT
+trap 'kill $! 2>/dev/null || true; wait' EXIT
 """
 UP = "until [ -s ~/.butlers/run.json ]; do kill -0 $!; sleep 0.1; done\n"
 

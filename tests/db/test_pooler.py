@@ -131,7 +131,7 @@ def test_a_home_lives_behind_a_pooler_that_knows_one_login_alone(known: Servers,
                 assert words[1] != "recall" or "green tea" in done.stdout
             assert daemon.health() == 200
         # The same home without a daemon, after a dump through the pooler.
-        for words in (("backup", home.root.parent / "b", *said), ("memory", "search", *tea)):
+        for words in (("backup", home.root.parent / "b.zip", *said), ("memory", "search", *tea)):
             done = butlers(*words)
             assert done.returncode == 0, (words, done.stdout, done.stderr)
         assert "green tea" in done.stdout

@@ -52,7 +52,10 @@ def project(tmp_path: Path) -> Path:
 
 
 def environment_of(home: Home, project: Path) -> dict[str, str]:
-    return ENVIRONMENT | {"HOME": str(project.parent), "BUTLERS_HOME": str(home.root)}
+    """A user's, whose programs are on the PATH."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{ENVIRONMENT['PATH']}"
+    own = {"HOME": str(project.parent), "BUTLERS_HOME": str(home.root), "PATH": path}
+    return ENVIRONMENT | own
 
 
 def connect(home: Home, project: Path, *arguments: str, verb: str = "connect", **how: str) -> str:

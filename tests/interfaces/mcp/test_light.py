@@ -57,7 +57,7 @@ async def test_an_agent_begins_with_six_tools_and_asks_for_the_rest(
     mode: str, daemon: Daemon
 ) -> None:
     """As `butlers connect` writes the command, forwarded to the daemon."""
-    _, _, *options = Connection("general", daemon.home.root).server["args"][-4:]
+    _, _, *options = Connection("general", daemon.home.root).server[-4:]
     heard: list[Any] = []
 
     async def hear(message: Any) -> None:
