@@ -12,6 +12,8 @@ import httpx2
 import pytest
 
 from agents.agents import KEY
+from butlers.auth.rights import Right
+from butlers.auth.token_store import TokenStore
 from butlers.host.database import DatabaseServer
 from butlers.host.home import Home
 from db.databases import connected
@@ -112,9 +114,11 @@ def test_a_session_stores_what_it_is_told_to_under_its_own_name(kept: Kept) -> N
 def test_a_scheduled_prompt_has_the_same_hands_and_record(kept: Kept) -> None:
     fact = {"subject": "green tandem", "predicate": "state", "content": "tidied up"}
     kept.will(kept.stores(**fact), Say("It is tidy."))
-    headers = {"Authorization": f"Bearer {kept.daemon.first_token}"}
+    given = TokenStore(kept.home.tokens_file).create("general", "default", rights=Right.OPERATE)
+    headers = {"Authorization": f"Bearer {given[1]}"}
     with httpx2.Client(trust_env=False, timeout=60, headers=headers) as client:
-        client.post(f"{kept.daemon.url}/api/butlers/general/memory/jobs/tidy/run")
+        asked = client.post(f"{kept.daemon.url}/api/butlers/general/memory/jobs/tidy/run")
+        assert asked.is_success, asked.text
     until(lambda: kept.rows("select from session_log where kind = 'schedule' and outcome = 'ok'"))
     session, *_ = json.loads(kept.butlers("sessions", "list", "--json"))
     assert (session["kind"], session["asked_by"]) == ("schedule", "schedule:tidy")

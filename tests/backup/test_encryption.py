@@ -384,5 +384,7 @@ def typed(keys: str, *arguments: object) -> tuple[str, int]:
 def test_a_directory_that_is_not_there_does_not_become_a_file(home: Home, tmp_path: Path) -> None:
     told = butlers("backup", f"{tmp_path}/usb/", "--home", home.root)
     assert told.returncode == 1
-    assert f"there is no directory {tmp_path}/usb; mount or create it, or name a file" in told.stderr
+    assert (
+        f"there is no directory {tmp_path}/usb; mount or create it, or name a file" in told.stderr
+    )
     assert not (tmp_path / "usb").exists()

@@ -9,6 +9,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from butlers.auth.rights import Right
 from butlers.auth.token_store import TokenStore
 from butlers.interfaces.http_server import listen
 from interfaces.daemons import Daemon, butlers, up
@@ -63,7 +64,10 @@ def test_metrics_say_which_butlers_are_well(daemon: Daemon, client: httpx2.Clien
 
 
 def test_metrics_count_the_runs_of_jobs(daemon: Daemon, client: httpx2.Client) -> None:
-    headers = {"Authorization": f"Bearer {daemon.first_token}"}
+    _, operator = TokenStore(daemon.home.tokens_file).create(
+        "kitchen", "default", rights=Right.OPERATE
+    )
+    headers = bearer(operator)
     path = f"{daemon.url}/api/butlers/kitchen/memory/jobs/decay_sweep/run"
     assert client.post(path, headers=headers).json()["run"]["outcome"] == "ok"
     counted = 'butlers_job_runs_total{butler="kitchen",job="decay_sweep",outcome="ok"} 1.0'

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from butlers.interfaces.http_server import Pages
     from butlers.settings.files import HouseSettings
 
+_ENDS = "90d"
 service_app = typer.Typer(
     help="Keep the daemon running as a systemd or launchd service.", no_args_is_help=True
 )
@@ -139,15 +140,14 @@ async def _serve(
 
 async def _first_token(home: "Home", house: "HouseSettings") -> tuple[str, str] | None:
     """Make a token for the first butler, only in a home that never had any token."""
-    from butlers.auth.rights import Right
-    from butlers.auth.token_grant import TokenGrant
+    from butlers.auth.token_grant import TokenGrant, expiry
     from butlers.auth.tokens import new_token
     from butlers.clock import utc_now
     from butlers.host.home_tokens import home_tokens
 
-    name, settings = next(iter(house.butlers.items()))
-    grant = TokenGrant(settings.butler.tenant, "first start", rights=Right.OPERATE)
-    record, token = new_token(name, grant, utc_now())
+    (name, settings), now = next(iter(house.butlers.items())), utc_now()
+    grant = TokenGrant(settings.butler.tenant, "first start", expires_at=expiry(_ENDS, now))
+    record, token = new_token(name, grant, now)
     tokens = home_tokens(home)
     with suppress(ButlersError):  # of a butler whose database is away
         if not home.tokens_file.exists() and not await tokens.list_all():
@@ -168,14 +168,14 @@ def _welcome(
         lines += ["Get another link later:", f"  {shell_command(home, 'open')}"]
     name, token = first_token or (next(iter(running.butlers)), None)
     if token:
-        lines += [f"Operator token for {name}, shown only once; keep it from agents:"]
+        lines += [f"Token for programs that use {name}; it may write, ends in 90 days, shown once:"]
         lines += [f"  export BUTLER_TOKEN={token}"]
     butler = [] if name == "general" else ["--butler", name]
     lines += [
         "Connect Claude Code, in a project's directory (codex works the same way):",
         f"  {shell_command(home, 'connect', 'claude-code', *butler)}",
-        "Make a token that may write for 90 days, for any other client of the address above:",
-        f"  {shell_command(home, 'token', 'new', '--butler', name, '--expires', '90d')}",
+        "Make another token like it:",
+        f"  {shell_command(home, 'token', 'new', '--butler', name, '--expires', _ENDS)}",
         "Then tell it something, and ask:",
         f"  {shell_command(home, 'remember', 'The office moved to Graz', *butler)}",
         f"  {shell_command(home, 'recall', 'where is the office?', *butler)}",
