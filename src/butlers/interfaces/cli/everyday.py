@@ -32,7 +32,7 @@ _MANY = {"entity": "entities", "memory": "memories"}
 def remember(
     text: Annotated[str, typer.Argument(help="What to remember; - reads standard input.")],
     kind: Annotated[
-        Literal["fact", "rule", "episode"] | None,
+        Literal["episode", "fact", "rule"] | None,
         typer.Option("--as", help="Store it as this [default: what the sentence says]."),
     ] = None,
     butler: ButlerOption = "general",
