@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
 # Tests wait for processes more than they compute; the longest files come first by their names.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 + (os.cpu_count() or 1))')
 
 # Tests that must also pass on a Citus cluster.
 ON_CLUSTER := tests/cluster tests/interfaces/http/test_api_tenants.py $(patsubst %,tests/memory/test_%.py, \
