@@ -29,7 +29,7 @@ _TITLES = ("agent", "scope", "butler", "last session", "last memory")
 
 
 def agents(as_json: JsonOption = False, home: HomeOption = None) -> None:
-    """List the connected agents, with their last session and when memory was last told."""
+    """List the connected agents, with their last session and when memory last reached them."""
     from butlers.sessions.agents import load_agent
     from butlers.sessions.catch_up import latest_session
 
