@@ -1,5 +1,6 @@
 """A project's memory as Markdown files: written, edited by people, taken over."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from butlers.memory.model import (
 from butlers.memory.operations import OPERATIONS, OperationContext
 from butlers.memory.store import projects
 from butlers.portability.file_edits import Edit, apply, find_edits
-from butlers.portability.memory_files import read_memory, write_files
+from butlers.portability.memory_files import Line, read_memory, write_files
 
 SCOPE, PROJECT = "project:personal", "personal"
 
@@ -48,13 +49,13 @@ async def filled(ctx: OperationContext, tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def write(ctx: OperationContext, directory: Path, kept: dict[str, str] | None = None) -> int:
-    return write_files(directory, SCOPE, await read_memory(ctx, SCOPE, PROJECT), kept or {})
+async def write(ctx: OperationContext, directory: Path, kept: Sequence[Line] = ()) -> int:
+    return write_files(directory, SCOPE, await read_memory(ctx, SCOPE, PROJECT), kept)
 
 
 async def taken(
     ctx: OperationContext, directory: Path, *, confirmed: bool = True
-) -> tuple[list[Edit], dict[str, str]]:
+) -> tuple[list[Edit], list[Line]]:
     """Find the edits, take them over and write the files."""
     edits = find_edits(directory, await read_memory(ctx, SCOPE, PROJECT))
     kept = await apply(ctx, edits, SCOPE, confirmed=confirmed)
@@ -158,6 +159,21 @@ async def test_a_line_that_cannot_be_taken_stays_as_it_was_written(
     assert [one.kind for one in edits] == ["not read", "not read"]
     assert len(kept) == 2 and "emptied" in session.read_text("utf-8")
     assert "address: 6399" in (filled / "facts.md").read_text("utf-8")
+
+
+async def test_what_is_no_memory_stays_in_its_file(ctx: OperationContext, filled: Path) -> None:
+    with (filled / "decisions.md").open("a") as decisions:
+        decisions.write("- A decision nobody said\n\nWhy, in a paragraph of ours.\n")
+    with (filled / "facts.md").open("a") as facts:
+        facts.write("\n## cache\n\n- without a predicate\n")
+    for _ in range(2):
+        edits, _ = await taken(ctx, filled)
+        assert [one.kind for one in edits] == ["not read"] * 3
+        decisions_now = (filled / "decisions.md").read_text("utf-8")
+        assert "- A decision nobody said\n" in decisions_now
+        assert "\nWhy, in a paragraph of ours.\n" in decisions_now
+        facts_now = (filled / "facts.md").read_text("utf-8")
+        assert facts_now.count("## cache") == 1 and "- without a predicate\n" in facts_now
 
 
 async def test_a_missing_file_forgets_nothing_and_another_home_takes_the_lines(

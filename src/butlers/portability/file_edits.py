@@ -59,7 +59,7 @@ def _edit(line: Line, now: Line | None, written: Written) -> Edit | None:
     _, was = written.get(line.id, ("", ""))
     if line.id and fingerprint(line) in (was, now and fingerprint(now)):
         return None
-    if line.file.startswith(SESSIONS):
+    if line.file.startswith(SESSIONS) and line.mark:
         return Edit("not read", line, why="a session is a record; it is not edited")
     if now is None:
         why = _why_unread(line)
@@ -75,6 +75,8 @@ def _edit(line: Line, now: Line | None, written: Written) -> Edit | None:
 
 def _why_unread(line: Line) -> str:
     """Say why a line that is no memory cannot become one, or nothing."""
+    if not line.mark:
+        return "only lines that begin with `- ` are read"
     if line.file == DECISIONS:
         return "a new decision is said in a session, or written as a rule"
     if line.file == FACTS and not (line.group and _predicate(line)[1]):
@@ -89,18 +91,14 @@ def _predicate(line: Line) -> tuple[str, str]:
 
 async def apply(
     ctx: OperationContext, edits: Sequence[Edit], scope: str, *, confirmed: bool
-) -> dict[str, str]:
-    """Take edits over; return by id the text of each line that stays as it is in its file.
+) -> list[Line]:
+    """Take edits over; return the lines that stay as they are in their files.
 
     What no person confirmed comes from a document. What may not be changed is proposed.
     """
     if not confirmed and ctx.lineage.origin.is_person:
         ctx = replace(ctx, lineage=replace(ctx.lineage, origin=Origin.DOCUMENT))
-    return {
-        edit.line.id: f"{edit.line.prefix}{edit.line.text}"
-        for edit in edits
-        if not await _is_taken(ctx, edit, scope)
-    }
+    return [edit.line for edit in edits if not await _is_taken(ctx, edit, scope)]
 
 
 async def _is_taken(ctx: OperationContext, edit: Edit, scope: str) -> bool:

@@ -8,10 +8,9 @@ was deleted from one that was never there.
 import hashlib
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +47,8 @@ class Line:
     """The heading above it: the subject of a fact."""
     prefix: str = ""
     """The beginning that is not its content: the predicate of a fact, the time of an episode."""
+    mark: str = "- "
+    """What it begins with; nothing for text between the memories."""
 
     @property
     def type(self) -> MemoryType:
@@ -93,8 +94,8 @@ def read_state(directory: Path) -> dict[str, Any]:
         ) from None
 
 
-def write_files(directory: Path, scope: str, lines: Sequence[Line], kept: Mapping[str, str]) -> int:
-    """Write the lines, and `kept` texts in place of some; return how many files changed."""
+def write_files(directory: Path, scope: str, lines: Sequence[Line], kept: Sequence[Line]) -> int:
+    """Write the lines, `kept` ones in place of theirs or besides; return how many files changed."""
     texts = _texts(scope, lines, kept)
     for old in directory.glob(f"{SESSIONS}*.md"):
         if f"{SESSIONS}{old.name}" not in texts:
@@ -106,11 +107,14 @@ def write_files(directory: Path, scope: str, lines: Sequence[Line], kept: Mappin
     return len(changed)
 
 
-def _texts(scope: str, lines: Sequence[Line], kept: Mapping[str, str]) -> dict[str, str]:
+def _texts(scope: str, lines: Sequence[Line], kept: Sequence[Line]) -> dict[str, str]:
     """Return the text of every file, the state last: what was not written is found again."""
-    by_file = {file: list(group) for file, group in groupby(lines, key=lambda line: line.file)}
-    names = dict.fromkeys((DECISIONS, RULES, FACTS, *by_file))
-    texts = {name: _rendered(name, by_file.get(name, []), kept) for name in names}
+    by_file: dict[str, list[Line]] = {name: [] for name in (DECISIONS, RULES, FACTS)}
+    instead, ids = {line.id: line for line in kept}, {line.id for line in lines}
+    written = [instead.get(line.id, line) for line in lines]
+    for line in (*written, *(line for line in kept if line.id not in ids)):
+        by_file.setdefault(line.file, []).append(line)
+    texts = {name: _rendered(name, some) for name, some in by_file.items()}
     known = {line.id: [line.file, fingerprint(line)] for line in lines}
     state = {"scope": scope, "lines": dict(sorted(known.items()))}
     return {**texts, STATE: json.dumps(state, indent=0) + "\n"}
@@ -143,28 +147,35 @@ def _of_session(row: dict[str, Any]) -> Line:
     return _line(f"{SESSIONS}{said:%Y-%m-%d}.md", row, text, prefix=f"{said:%H:%M}")
 
 
-def _rendered(file: str, lines: Sequence[Line], kept: Mapping[str, str]) -> str:
-    title = _TITLES[SESSIONS if file.startswith(SESSIONS) else file]
-    parts = [f"# {title.format(day=Path(file).stem)}\n"]
-    for group, some in groupby(lines, key=lambda line: line.group):
+def _rendered(file: str, lines: Sequence[Line]) -> str:
+    parts, groups = [_title(file)], dict[str, list[Line]]()
+    for line in lines:
+        groups.setdefault(line.group, []).append(line)
+    for group, some in groups.items():
         parts.append(f"\n## {_escaped(group)}\n\n" if group else "\n")
         for line in some:
-            text = kept.get(line.id, f"{line.prefix}{line.text}")
-            parts.append(f"- {_escaped(text)} <!-- {line.id} -->\n")
+            id = f" <!-- {line.id} -->" if line.id else ""
+            parts.append(f"{line.mark}{_escaped(line.prefix + line.text)}{id}\n")
     return "".join(parts)
 
 
+def _title(file: str) -> str:
+    title = _TITLES[SESSIONS if file.startswith(SESSIONS) else file]
+    return f"# {title.format(day=Path(file).stem)}\n"
+
+
 def _lines_in(directory: Path, path: Path) -> Iterator[Line]:
-    group = ""
+    group, title = "", _title(path.as_posix()).splitlines()
     for raw in (_text(directory / path) or "").splitlines():
         if raw.startswith("## "):
             group = _plain(raw[3:].strip())
-        elif raw.startswith("- "):
-            text = raw.rstrip()
-            found = _ID.search(text[-_ID_LENGTH:])
-            text = text[2 : -_ID_LENGTH if found else None].strip()
+        elif raw.strip() and raw not in title:
+            mark, text = ("- ", raw[2:]) if raw.startswith("- ") else ("", raw)
+            found = _ID.search(text.rstrip()[-_ID_LENGTH:]) if mark else None
+            text = text.rstrip()[: -_ID_LENGTH if found else None]
+            text, id = _plain(text.strip() if mark else text.rstrip()), found[1] if found else ""
             if text:
-                yield Line(path.as_posix(), _plain(text), found[1] if found else "", group)
+                yield Line(path.as_posix(), text, id, group, mark=mark)
 
 
 def _text(file: Path) -> str | None:

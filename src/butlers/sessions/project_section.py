@@ -60,10 +60,7 @@ async def section_of(ctx: OperationContext, project: str) -> str:
     where = {"scope": f"{PROJECT}{project}", "state": "active", "limit": 100}
     rules = (await OPERATIONS["list_rules"].perform(ctx, **where))["items"]
     decided = await OPERATIONS["list_decisions"].perform(ctx, project=project, limit=_MOST)
-    tried = [rule for rule in rules if rule["trust"] and not rule.get("quarantined")]
-    tried = [
-        rule for rule in tried if rule["maturity"] in _TRIED or Origin(rule["origin"]).is_person
-    ]
+    tried = [rule for rule in rules if _is_tried(rule)]
     parts = [_BEGIN]
     for title, rows in (("Rules", tried[:_MOST]), ("Present decisions", decided)):
         if rows:

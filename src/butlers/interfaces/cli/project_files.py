@@ -59,7 +59,8 @@ def files(
             _show(edits)
         if dry_run:
             return told
-        confirmed = bool(edits) and not yes and _agreed()
+        is_edited = any(edit.kind != "not read" for edit in edits)
+        confirmed = is_edited and not yes and _agreed()
         kept = await file_edits.apply(ctx, edits, scope, confirmed=confirmed)
         lines = await memory_files.read_memory(ctx, scope, name)
         directory.mkdir(parents=True, exist_ok=True)
@@ -150,9 +151,9 @@ def write_project(
         text = await section_of(ctx, id)
         if not (count := text.count("\n- ")):
             return f"{id} has no tried rule and no present decision yet; nothing was written"
-        before = write_section(where, text, None)
-        kept = Section(str(where), opened.name, ctx.lineage.tenant_id, id, before or "")
-        sections.put(str(where), known or kept)
+        before = write_section(where, text, known) or write_section(where, text, None)
+        about = (opened.name, ctx.lineage.tenant_id, id)
+        sections.put(str(where), Section(str(where), *about, before or ""))
         return f"{where.name} holds {count} lines; sessions keep them in step"
 
     show_line(visible(with_butler(butler, home, run)))
